@@ -1,0 +1,105 @@
+// The numeric functions of the project, as a table of plain functions that each target fills.
+//
+// A target (ref, avx2, avx512) is a folder of files with equal names; it is chosen once at start.
+// Every function fixes its order of roundings in docs/numerics.md, so all targets give the same
+// bits. The functions work on parts of an operation (a range of columns, of channels, of rows), so
+// that the callers in ops.h may spread them over threads as they like.
+//
+// Files built with a target's compiler flags include this header and no other of the project: it
+// has no inline function that a linker could take from the wrong object file.
+//
+// Units: counts are in elements unless the name says bytes. Nothing here allocates or fails.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kvant/tensor/paged_rows.h"
+
+namespace kvant::kernels {
+
+enum class Target : std::uint8_t { kRef = 0, kAvx2 = 1, kAvx512 = 2 };
+
+enum class RopePairing : std::uint8_t {
+  kNeox = 0,  // pairs (i, i + head_dim/2)
+  kNorm = 1,  // pairs (2i, 2i + 1)
+};
+
+// out[r][c] = sum over k of weight[c][k] * x[r][k] (+ bias[c])
+struct MatmulArgs {
+  const std::byte* weight = nullptr;  // [n_columns, width] of `dtype`, rows contiguous, any alignment
+  tensor::Dtype dtype = tensor::Dtype::kF32;
+  std::int64_t width = 0;             // k runs over [0, width)
+  const float* x = nullptr;           // [n_rows, x_stride], as pack_activations left it
+  std::int64_t x_stride = 0;
+  std::int64_t n_rows = 0;
+  const float* bias = nullptr;        // [n_columns] or null
+  float* out = nullptr;               // [n_rows, out_stride]
+  std::int64_t out_stride = 0;
+  float* panel = nullptr;             // scratch of this worker, panel_floats(width) numbers
+};
+
+// Causal grouped-query attention of a span of rows of one sequence over the pages of one layer.
+struct AttentionArgs {
+  const float* q = nullptr;     // [n_rows, n_heads, head_dim]
+  tensor::PagedRows keys;       // rows of the span itself included
+  tensor::PagedRows values;     // extents pairwise equal to those of keys
+  std::int64_t n_rows = 0;
+  std::int64_t n_heads = 0;     // a multiple of keys.n_heads
+  std::int64_t rows_before = 0; // row i of the span sees the first rows_before + i + 1 rows
+  float scale = 1.0F;
+  float* out = nullptr;         // [n_rows, n_heads, values.row_width]
+};
+
+// Gated short convolution of a span of rows of one sequence (docs/numerics.md).
+struct ShortConvArgs {
+  float* bcx = nullptr;           // [n_rows, 3 * n_channels]: B, C, x; B is overwritten by u
+  const float* weight = nullptr;  // [conv_width, n_channels], oldest tap first
+  const float* bias = nullptr;    // [n_channels] or null
+  float* state = nullptr;         // [conv_width - 1, n_channels], oldest first; in and out
+  float* out = nullptr;           // [n_rows, n_channels]
+  std::int64_t n_rows = 0;
+  std::int64_t n_channels = 0;
+  std::int64_t conv_width = 0;    // at least 2
+};
+
+struct KernelTable {
+  Target target = Target::kRef;
+  const char* name = "";
+
+  // Columns [column_begin, column_end) of a matrix product.
+  void (*matmul)(const MatmulArgs& args, std::int64_t column_begin, std::int64_t column_end) = nullptr;
+  // Brings one row of n activations into the lane order of a weight type; `out` has room for n
+  // rounded up to a multiple of 16, the rest is set to +0.
+  void (*pack_activations)(tensor::Dtype dtype, const float* x, std::int64_t n, float* out) = nullptr;
+
+  // One row of n. x and out may be the same.
+  void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t n, float* out) = nullptr;
+  // In place, x [n_heads, head_dim]; cos, sin [head_dim / 2].
+  void (*rope)(float* x, std::int64_t n_heads, std::int64_t head_dim, const float* cos,
+               const float* sin, RopePairing pairing) = nullptr;
+  // out = silu(gate) * up; out may be gate.
+  void (*silu_mul)(const float* gate, const float* up, std::int64_t n, float* out) = nullptr;
+  // y += x
+  void (*add)(const float* x, std::int64_t n, float* y) = nullptr;
+  // One row; out may be x. n >= 1.
+  void (*softmax)(const float* x, std::int64_t n, float* out) = nullptr;
+  void (*exp32)(const float* x, std::int64_t n, float* out) = nullptr;
+
+  // n numbers of F32, F16 or BF16 at any alignment.
+  void (*widen)(tensor::Dtype dtype, const std::byte* from, std::int64_t n, float* to) = nullptr;
+  void (*narrow)(tensor::Dtype dtype, const float* from, std::int64_t n, std::byte* to) = nullptr;
+
+  // Rows [row_begin, row_end) of the span, all query heads of one KV head.
+  // scratch: attention_scratch_floats(...) numbers of this worker.
+  void (*attention)(const AttentionArgs& args, std::int64_t row_begin, std::int64_t row_end,
+                    std::int64_t kv_head, float* scratch) = nullptr;
+
+  // Channels [channel_begin, channel_end).
+  void (*short_conv)(const ShortConvArgs& args, std::int64_t channel_begin,
+                     std::int64_t channel_end) = nullptr;
+};
+
+inline constexpr const char* kNumericsVersion = "cpu-1.0";
+
+}  // namespace kvant::kernels

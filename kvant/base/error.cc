@@ -64,6 +64,8 @@ constexpr CodeText kCodeTexts[] = {
     {ErrorCode::kStepOpen, "step_open", "a prepared step is neither committed nor poisoned"},
     {ErrorCode::kLayoutInvalid, "layout_invalid",
      "the layout declares {actual} where {expected} is the limit"},
+    {ErrorCode::kStepNotPrepared, "step_not_prepared",
+     "a step of {actual} positions was named, {expected} are prepared"},
     {ErrorCode::kBadFormat, "bad_format", "not a file of the expected format"},
     {ErrorCode::kBadJson, "bad_json", "malformed JSON"},
     {ErrorCode::kHeaderTooLong, "header_too_long",

@@ -85,6 +85,7 @@ enum class ErrorCode : std::uint16_t {
   kComponentMissing = 412,  // the layer has no such component
   kStepOpen = 413,          // the sequence has a prepared step that is neither committed nor poisoned
   kLayoutInvalid = 414,     // actual: value, expected: what the declaration allows
+  kStepNotPrepared = 415,   // actual: positions to commit, expected: positions prepared (0: none)
 
   // model: 600 to 699
   kBadFormat = 600,        // not the kind of file it should be

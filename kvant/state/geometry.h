@@ -1,0 +1,73 @@
+// Where each row lies: a layout turned into page groups, offsets and one block.
+//
+// Append components are partitioned into page groups: equal lifetime and codec, one group. A page
+// holds the rows of all the group's components for page_positions positions, so it is one unit of
+// allocation, sharing, hashing and I/O. Recurrent components of all layers share one block.
+//
+//   page of a group                                          block
+//   +---------------------+---------------------+--- ...     +---------------+---------------+--
+//   ... | keys of layer 2     | values of layer 2   |            | conv, layer 0 | conv, layer 1 |
+//   | head 0 | head 1 |.. | head 0 | head 1 |.. |            | [rows, width] |               |
+//   +---------------------+---------------------+--- ...     +---------------+---------------+--
+//   ...
+//     each head: page_positions / ratio rows, contiguous       f32
+//
+// Invariants
+//   1. It depends on the layout alone, not on a context: a page means the same in every sequence.
+//   2. Components start at multiples of 64 bytes in layer order; pages and blocks are multiples
+//      of 64 bytes long.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kvant/base/result.h"
+#include "kvant/base/units.h"
+#include "kvant/state/layout.h"
+#include "kvant/tensor/dtype.h"
+
+namespace kvant::state {
+
+// One component of the layout with its place.
+struct Placed {
+  LayerIndex layer;
+  ComponentSpec spec;
+  std::int32_t group = -1;  // page group of an append component; -1: in the block
+  std::int32_t table = -1;  // which extent table of the group serves its ratio
+  Bytes offset{0};          // within the page or the block
+  Bytes row_bytes{0};       // one row of one head (append), one row of the block (recurrent)
+  Bytes head_stride{0};     // append: from one head's rows to the next head's
+  Bytes bytes{0};           // in one page, or in the block
+};
+
+struct PageGroup {
+  codec::Kind codec = codec::Kind::kF32;
+  Bytes page_bytes{0};               // what one page costs, padding included
+  std::vector<std::int64_t> ratios;  // distinct ratios, one extent table each
+  std::vector<std::size_t> members;  // indices into Geometry::components
+};
+
+struct Geometry {
+  Tokens page_positions{0};
+  std::vector<Placed> components;        // layer by layer, as declared
+  std::vector<std::size_t> layer_begin;  // [n_layers + 1] into components
+  std::vector<PageGroup> groups;
+  Bytes block_bytes{0};  // 0: no recurrent components
+
+  // The component of a layer, null when it has none of that kind or there is no such layer.
+  const Placed* find(LayerIndex layer, ComponentKind kind) const;
+
+  // Classes of pool objects: one a group, and the block's if there is one.
+  std::size_t n_classes() const { return groups.size() + (block_bytes.value() > 0 ? 1 : 0); }
+  std::size_t block_class() const { return groups.size(); }
+  Bytes class_bytes(std::size_t object_class) const {
+    return object_class < groups.size() ? groups[object_class].page_bytes : block_bytes;
+  }
+};
+
+// Errors: those of Layout::validate; kByteOverflow{layer, kind} when a page or the block cannot be
+// counted; kOutOfMemory.
+Result<Geometry> make_geometry(const Layout& layout);
+
+}  // namespace kvant::state

@@ -1,0 +1,87 @@
+// What a model remembers, declared: layers, their components, how each is stored.
+//
+// A layer's memory is a list of components. A component is a discipline (how it grows and when it
+// is overwritten), the shape of its rows, how they are stored and what they hold before the first
+// token. Everything else in this room (plan, pages, steps, snapshots) is written once over
+// components; an architecture only declares its list (declarations.h).
+//
+//   discipline       grows                          overwritten   shared by snapshots as
+//   append           one row per `ratio` positions  never         pages
+//   windowed append  as append, old pages go        never         pages
+//   ring             no, a few rows                 row p mod w   a block, copied on write
+//   recurrent        no, a fixed block              every token   a block, copied on write
+//
+// Reading order of the room: layout.h, geometry.h (where rows lie), plan.h (what it costs),
+// pool.h (where the bytes come from), page_table.h, sequence.h (the step protocol), snapshot.h.
+//
+// Invariants of a valid layout
+//   1. A layer has at most one component of a kind.
+//   2. Every ratio divides page_positions, so a row never spans two pages.
+//   3. Two equal layouts place every byte alike: a snapshot fits any sequence of an equal layout.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kvant/base/result.h"
+#include "kvant/base/units.h"
+#include "kvant/codec/kind.h"
+
+namespace kvant::state {
+
+// Numbers are part of files: never changed or reused.
+enum class Discipline : std::uint8_t {
+  kAppend = 0,
+  kWindowedAppend = 1,
+  kRing = 2,
+  kRecurrent = 3,
+};
+
+std::string_view name_of(Discipline discipline);
+
+// One component of one layer. The first group of fields describes append disciplines, the second
+// recurrent ones; the other group stays at its defaults.
+struct ComponentSpec {
+  ComponentKind kind = ComponentKind::kNone;
+  Discipline discipline = Discipline::kAppend;
+
+  // Append: rows [n_heads, positions / ratio, row_width] of `codec`.
+  codec::Kind codec = codec::Kind::kF32;
+  Heads n_heads{0};
+  Elements row_width{0};
+  std::int64_t ratio = 1;  // positions a row stands for; its row is complete when the last is in
+
+  // Recurrent: [n_rows, width] f32.
+  Rows n_rows{0};
+  Elements width{0};
+  float initial_value = 0.0F;  // before the first token, also -inf
+
+  friend bool operator==(const ComponentSpec& a, const ComponentSpec& b);
+};
+
+struct LayerSpec {
+  std::vector<ComponentSpec> components;  // in the order in which pages and blocks hold them
+
+  friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
+};
+
+struct Layout {
+  // Rows of positions a page holds; kernels sum a page's rows into one partial (docs/numerics.md),
+  // so it shapes results and belongs to a state's identity.
+  static constexpr std::int64_t kMaxPagePositions = 128;
+
+  std::vector<LayerSpec> layers;
+  Tokens page_positions{kMaxPagePositions};
+
+  // Accepts page_positions from 1 to 128 so that tests can use small pages; a model's declaration
+  // uses 16 to 128.
+  // Errors: kLayoutInvalid{layer, kind, actual, expected: the limit} for no layers, a page size or
+  // ratio out of range, a ratio that does not divide a page, a dimension below 1, a kind that is
+  // no part of a layer's memory or is declared twice, a NaN as initial value;
+  // kUnsupported{layer, kind} for a discipline that this version cannot run.
+  Status validate() const;
+
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+}  // namespace kvant::state

@@ -1,0 +1,90 @@
+// What a state will cost, to the byte, before anything is allocated.
+//
+// Two counts stand side by side. `logical_bytes` are the rows of a context exactly, as papers and
+// other engines count them. What the pool will hold is a little more: whole pages, 64-byte
+// padding, one block of initial values that all fresh sequences share, and what snapshots need
+// when sequences go on after them.
+//
+//   pool_bytes = n_sequences * (pages of the context + one block)
+//              + n_snapshots * (one page of each group + one block)      first write after each
+//              + one block                                               the initial values
+//
+// Planning touches no memory and asks no device: a plan for a million positions of a large model
+// is a few microseconds of checked arithmetic.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kvant/base/result.h"
+#include "kvant/base/units.h"
+#include "kvant/state/geometry.h"
+#include "kvant/state/layout.h"
+
+namespace kvant::state {
+
+struct PlanRequest {
+  Tokens context{0};             // positions of a sequence
+  std::int64_t n_sequences = 1;  // that may fill their context at once
+  // Snapshots and forks held beside them. One costs nothing when taken; the first step after it
+  // copies the open page of each group and the block.
+  std::int64_t n_snapshots = 0;
+  // Steps up to this length take nothing from the heap; longer ones are allowed.
+  Tokens max_step{512};
+};
+
+// One component of one layer.
+struct ComponentPlan {
+  LayerIndex layer;
+  ComponentKind kind = ComponentKind::kNone;
+  Discipline discipline = Discipline::kAppend;
+  tensor::Dtype dtype = tensor::Dtype::kF32;
+  // [n_heads, context / ratio, row_width] (append), [1, n_rows, width] (recurrent).
+  std::array<std::int64_t, 3> shape{};
+  Bytes logical_bytes{0};  // of one sequence: the product of shape and dtype
+
+  // "[8, 4096, 64]"
+  std::string shape_text() const;
+};
+
+struct Plan {
+  Layout layout;
+  PlanRequest request;
+  Geometry geometry;
+  std::vector<ComponentPlan> components;  // as geometry.components
+
+  Bytes logical_bytes{0};    // of one sequence, all components
+  Pages pages_per_sequence;  // of each group, for the whole context
+
+  // Parts of the pool.
+  Bytes page_bytes{0};       // n_sequences, whole pages of the context
+  Bytes recurrent_bytes{0};  // n_sequences blocks and the block of initial values
+  Bytes snapshot_bytes{0};   // n_snapshots diverging
+  Bytes pool_bytes{0};       // the pool's budget: the sum of the three
+  // Address space the pool reserves: each class of objects may use the whole budget.
+  Bytes address_bytes{0};
+
+  Bytes table_bytes{0};  // page tables of n_sequences, on the heap, outside the pool
+
+  Bytes total_bytes() const { return pool_bytes + table_bytes; }
+  const ComponentPlan* find(LayerIndex layer, ComponentKind kind) const;
+};
+
+// Errors, in this order: kEmptyContext for a context below 1; kInvalidArgument for n_sequences
+// or max_step below 1 or n_snapshots below 0; those of Layout::validate; kByteOverflow{layer,
+// kind} for a component whose bytes cannot be counted, without layer for a sum; kAddressSpace{
+// actual: bytes} when the pool would not fit the address space; kOutOfMemory.
+// Cost: linear in the number of components.
+Result<Plan> make_plan(const Layout& layout, const PlanRequest& request);
+
+// The inverse: the longest context in [1, maximum] whose plan's total_bytes fit `budget`, the
+// other fields of `request` as given (its context is ignored).
+// Errors: those of make_plan, kOutOfMemory{actual: bytes of context 1, expected: budget} when not
+// even one position fits.
+Result<Tokens> longest_context(const Layout& layout, PlanRequest request, Bytes budget,
+                               Tokens maximum);
+
+}  // namespace kvant::state

@@ -1,0 +1,46 @@
+// A snapshot: what a sequence remembers at one position, as a value.
+//
+// It holds references, not copies: pages and the block are counted, and whoever writes a shared one
+// copies it first. So taking one costs a table of references, copying one costs a pointer, and it
+// stays good whatever its source does afterwards: go on, be reset, be poisoned, be destroyed.
+//
+// Threads: a snapshot is immutable; any threads may read, copy and destroy copies of it.
+#pragma once
+
+#include <memory>
+
+#include "kvant/base/units.h"
+#include "kvant/state/layout.h"
+#include "kvant/state/pool.h"
+
+namespace kvant::state {
+
+class Snapshot {
+ public:
+  Position position() const;
+  const Layout& layout() const;
+
+  // Bytes that would return to the pool with the last copy of this snapshot, and bytes that
+  // sequences or other snapshots refer to as well (the block of initial values is always shared).
+  // Exact while no other thread uses the pool.
+  Bytes owned_bytes() const;
+  Bytes shared_bytes() const;
+
+ private:
+  friend class Sequence;
+  struct Content {
+    std::shared_ptr<PagePool> pool;  // first, so that it goes last
+    Position position;
+    std::vector<std::vector<PoolRef>> pages;  // [n_groups][n_pages]
+    PoolRef block;
+  };
+
+  explicit Snapshot(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
+  template <class Visit>
+  void visit(const Visit& each) const;
+
+  // Shared because it never changes: copies of a snapshot are one table of references.
+  std::shared_ptr<const Content> content_;
+};
+
+}  // namespace kvant::state

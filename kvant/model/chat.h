@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kvant/base/result.h"
@@ -71,10 +72,10 @@ class ChatFormat {
   std::span<const TokenId> stop_ids() const { return stop_ids_; }
 
  private:
-  explicit ChatFormat(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+  explicit ChatFormat(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
   NamedStatus append_text(std::string_view text, std::vector<TokenId>& out) const;
 
-  const Tokenizer* tokenizer_;  // outlives the format
+  Tokenizer tokenizer_;
   TokenId start_id_ = 0;
   TokenId end_id_ = 0;
   TemplateMatch match_ = TemplateMatch::kMissing;

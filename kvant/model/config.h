@@ -20,6 +20,7 @@
 
 #include "kvant/base/result.h"
 #include "kvant/base/units.h"
+#include "kvant/model/json_text.h"
 
 namespace kvant::model {
 
@@ -79,13 +80,11 @@ inline constexpr std::int64_t kContextMax = std::int64_t{1} << 30;
 // Errors, each naming the key, what was received and what is allowed: kBadJson, kDuplicateName,
 // kMissingKey, kBadValue, kLimitExceeded; kUnsupportedModel for another model_type, layer type,
 // RoPE scaling or a quantisation we cannot read.
-// `name` stands for the file in errors.
-NamedResult<ModelConfig> parse_config(std::string_view json, std::string_view name);
+NamedResult<ModelConfig> parse_config(JsonText json);
 
 // Adds the end ids of a generation_config.json to those of the config.
 // Errors: as parse_config; `config` is unchanged then.
-NamedStatus merge_generation_config(std::string_view json, std::string_view name,
-                                    ModelConfig& config);
+NamedStatus merge_generation_config(JsonText json, ModelConfig& config);
 
 // config.json of a model directory and, when present, its generation_config.json.
 // Errors: as above; kMissingFile when there is no config.json; those of read_text_file.

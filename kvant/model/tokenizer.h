@@ -13,7 +13,8 @@
 //      text of users and documents cannot make control tokens.
 //   3. encode never adds a beginning token unless asked: a chat format writes its own.
 //
-// Threads: immutable, shared by any number.
+// A Tokenizer is a handle: copies are cheap and share one immutable table.
+// Threads: any number.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kvant/base/result.h"
 #include "kvant/base/units.h"
+#include "kvant/model/json_text.h"
 #include "kvant/model/unicode.h"
 
 namespace kvant::model {
@@ -47,6 +50,8 @@ enum class SpecialOutput : std::uint8_t {
   kShow,
 };
 
+struct TokenizerData;  // tokenizer_data.h
+
 class Tokenizer {
  public:
   // Reads tokenizer.json of a model directory and, when present, tokenizer_config.json.
@@ -56,13 +61,8 @@ class Tokenizer {
   // for another model, pattern, normalizer, decoder or post-processor than those known.
   static NamedResult<Tokenizer> open(const std::string& directory, std::int64_t vocab_size);
 
-  // The same from the text of a tokenizer.json; `name` stands for the file in errors.
-  static NamedResult<Tokenizer> parse(std::string_view json, std::string_view name,
-                                      std::int64_t vocab_size);
-
-  Tokenizer(Tokenizer&&) noexcept;
-  Tokenizer& operator=(Tokenizer&&) noexcept;
-  ~Tokenizer();
+  // The same from the texts of the two files; `config` may be empty.
+  static NamedResult<Tokenizer> parse(JsonText json, JsonText config, std::int64_t vocab_size);
 
   // Errors: kOutOfMemory; kUnsupported for Bos::kAdd when the tokenizer has no beginning token.
   // Cost: O(n log n) in the bytes of the longest word, O(n) in the text.
@@ -100,19 +100,19 @@ class Tokenizer {
   const std::string& chat_template() const;
 
  private:
-  struct Data;
-  explicit Tokenizer(std::unique_ptr<const Data> data);
+  explicit Tokenizer(std::shared_ptr<const TokenizerData> data) : data_(std::move(data)) {}
 
-  friend class TokenizerReader;
-  std::unique_ptr<const Data> data_;
+  // Shared because it is immutable and chat formats and stream decoders outlive the call that
+  // made them.
+  std::shared_ptr<const TokenizerData> data_;
 };
 
 // Text of a stream of tokens, given out only at borders of UTF-8 characters. The pieces joined
-// equal decode_text of all the ids. Keeps a reference to the tokenizer.
+// equal decode_text of all the ids.
 class StreamDecoder {
  public:
-  StreamDecoder(const Tokenizer& tokenizer, SpecialOutput special)
-      : tokenizer_(&tokenizer), special_(special) {}
+  StreamDecoder(Tokenizer tokenizer, SpecialOutput special)
+      : tokenizer_(std::move(tokenizer)), special_(special) {}
 
   // The text that has become complete with this token, often empty.
   // Errors: kTokenOutOfRange; the pending bytes are unchanged.
@@ -122,7 +122,7 @@ class StreamDecoder {
   std::string flush();
 
  private:
-  const Tokenizer* tokenizer_;
+  Tokenizer tokenizer_;
   SpecialOutput special_;
   Utf8Repair repair_;
 };

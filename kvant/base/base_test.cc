@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
-#include "kvant/base/thread_pool.h"
 #include "kvant/base/prng.h"
-namespace kvant { namespace {
+#include "kvant/base/thread_pool.h"
+namespace kvant {
+namespace {
 TEST(ThreadPool, EveryTaskRunsOnce) {
   auto pool = ThreadPool::create(3);
   ASSERT_TRUE(pool);
@@ -16,4 +17,5 @@ TEST(Prng, GoldenSeeds) {
   EXPECT_EQ(x.next(), 0x15780b2e0c2ec716u);
   EXPECT_EQ(x.next(), 0x6104d9866d113a7eu);
 }
-} }
+}  // namespace
+}  // namespace kvant

@@ -109,14 +109,51 @@ std::string number_text(std::uint64_t value) {
   return fmt::format("{}", value);
 }
 
+// Bytes of the UTF-8 character at the start of `text` (Unicode 15, table 3-7); 0 if there is none
+// or if it is a control character: those of ASCII, and U+0080 to U+009F, which some terminals obey.
+std::size_t printable_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return lead < 0x20 || lead == 0x7F ? 0 : 1;
+  if (lead < 0xC2 || lead > 0xF4) return 0;
+  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const unsigned char second = byte(1);
+  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+  const bool surrogate = lead == 0xED && second >= 0xA0;
+  const bool beyond_unicode = lead == 0xF4 && second >= 0x90;
+  const bool control = lead == 0xC2 && second < 0xA0;
+  return overlong || surrogate || beyond_unicode || control ? 0 : length;
+}
+
+std::string escape_byte(char c) {
+  if (c == '\n') return "\\n";
+  if (c == '\t') return "\\t";
+  return fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+}
+
 }  // namespace
 
 std::string_view name_of(ComponentKind kind) {
-  static constexpr std::array<std::string_view, 16> kNames = {
-      "none",          "keys",           "values",           "conv_state",
-      "window_kv",     "attention_kv",   "compressed_kv",    "indexer_kv",
-      "main_kv_state", "main_score_state", "indexer_kv_state", "indexer_score_state",
-      "recurrent_state", "weights",      "scratch",          "logits"};
+  static constexpr std::array<std::string_view, 16> kNames = {"none",
+                                                              "keys",
+                                                              "values",
+                                                              "conv_state",
+                                                              "window_kv",
+                                                              "attention_kv",
+                                                              "compressed_kv",
+                                                              "indexer_kv",
+                                                              "main_kv_state",
+                                                              "main_score_state",
+                                                              "indexer_kv_state",
+                                                              "indexer_score_state",
+                                                              "recurrent_state",
+                                                              "weights",
+                                                              "scratch",
+                                                              "logits"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "unknown";
 }
@@ -148,28 +185,13 @@ std::string describe(const NamedError& error) {
 
 std::string escape_for_display(std::string_view text, std::size_t max_bytes) {
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    std::string piece(1, c);
-    if (c == '\n') {
-      piece = "\\n";
-    } else if (c == '\t') {
-      piece = "\\t";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      piece = fmt::format("\\x{:02x}", byte);
-    }
+  while (!text.empty()) {
+    const std::size_t length = printable_length(text);
+    const std::string escaped = length == 0 ? escape_byte(text.front()) : std::string();
+    const std::string_view piece = length == 0 ? std::string_view(escaped) : text.substr(0, length);
     if (out.size() + piece.size() > max_bytes) break;
     out += piece;
-  }
-  // Do not end within a character: drop continuation bytes whose lead or tail was cut away.
-  if (out.size() < text.size()) {
-    std::size_t cut = out.size();
-    while (cut > 0 && (static_cast<unsigned char>(out[cut - 1]) & 0xC0) == 0x80) --cut;
-    if (cut > 0 && static_cast<unsigned char>(out[cut - 1]) >= 0xC0) {
-      const auto lead = static_cast<unsigned char>(out[cut - 1]);
-      const std::size_t needed = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-      if (cut - 1 + needed > out.size()) out.resize(cut - 1);
-    }
+    text.remove_prefix(length == 0 ? 1 : length);
   }
   return out;
 }

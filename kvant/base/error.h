@@ -24,15 +24,15 @@ namespace kvant {
 // What part of a layer's memory an error, a plan line or a view speaks of.
 enum class ComponentKind : std::uint8_t {
   kNone = 0,
-  kKeys = 1,             // K rows of full attention
-  kValues = 2,           // V rows of full attention
-  kConvState = 3,        // last conv_width - 1 inputs of a short convolution
-  kWindowKv = 4,         // ring of a sliding window
-  kAttentionKv = 5,      // window and compressed rows together, as the DeepSeek-V4 seed counts them
-  kCompressedKv = 6,     // compressed rows
-  kIndexerKv = 7,        // rows of the indexer
-  kMainKvState = 8,      // compressor state
-  kMainScoreState = 9,   // compressor scores, initially -inf
+  kKeys = 1,            // K rows of full attention
+  kValues = 2,          // V rows of full attention
+  kConvState = 3,       // last conv_width - 1 inputs of a short convolution
+  kWindowKv = 4,        // ring of a sliding window
+  kAttentionKv = 5,     // window and compressed rows together, as the DeepSeek-V4 seed counts them
+  kCompressedKv = 6,    // compressed rows
+  kIndexerKv = 7,       // rows of the indexer
+  kMainKvState = 8,     // compressor state
+  kMainScoreState = 9,  // compressor scores, initially -inf
   kIndexerKvState = 10,
   kIndexerScoreState = 11,
   kRecurrentState = 12,  // state of an SSM or delta-net layer
@@ -45,16 +45,17 @@ std::string_view name_of(ComponentKind kind);
 
 enum class ErrorCode : std::uint16_t {
   // base and tensor: 1 to 99
-  kOutOfMemory = 1,      // actual: bytes requested (UINT64_MAX when the size overflows), expected: bytes left
-  kAllocateFailed = 2,   // the device could not allocate; actual: bytes
-  kViewFailed = 3,       // a view would leave its buffer; actual: end in bytes, expected: bytes there
-  kInitialiseFailed = 4, // memory could not be given its initial value
-  kCopyFailed = 5,       // actual: bytes
-  kDeviceFailed = 6,     // cause: the device's code
-  kInvalidArgument = 7,  // actual: value, expected: the bound it breaks
+  kOutOfMemory =
+      1,  // actual: bytes requested (UINT64_MAX when the size overflows), expected: bytes left
+  kAllocateFailed = 2,  // the device could not allocate; actual: bytes
+  kViewFailed = 3,  // a view would leave its buffer; actual: end in bytes, expected: bytes there
+  kInitialiseFailed = 4,  // memory could not be given its initial value
+  kCopyFailed = 5,        // actual: bytes
+  kDeviceFailed = 6,      // cause: the device's code
+  kInvalidArgument = 7,   // actual: value, expected: the bound it breaks
   kCancelled = 8,
-  kUnsupported = 9,      // asked for something this build or machine cannot do
-  kThreadFailed = 10,    // a thread could not be started; cause: errno
+  kUnsupported = 9,    // asked for something this build or machine cannot do
+  kThreadFailed = 10,  // a thread could not be started; cause: errno
 
   // files: 100 to 199
   kFileOpenFailed = 100,
@@ -71,30 +72,30 @@ enum class ErrorCode : std::uint16_t {
 
   // state: 400 to 499
   kEmptyContext = 400,
-  kContextBound = 401,      // actual: requested positions, expected: maximum
+  kContextBound = 401,  // actual: requested positions, expected: maximum
   kByteOverflow = 402,
-  kAddressSpace = 403,      // actual: bytes
-  kAccounting = 404,        // actual: bytes allocated, expected: bytes planned
+  kAddressSpace = 403,  // actual: bytes
+  kAccounting = 404,    // actual: bytes allocated, expected: bytes planned
   kPoisoned = 405,
   kStepOutOfOrder = 406,    // actual: position given, expected: next position
   kContextExhausted = 407,  // expected: maximum
   kEmptyPrefill = 408,
-  kPrefillNotEmpty = 409,   // actual: position
-  kPoolExhausted = 410,     // actual: bytes needed, expected: bytes left in the budget
+  kPrefillNotEmpty = 409,  // actual: position
+  kPoolExhausted = 410,    // actual: bytes needed, expected: bytes left in the budget
   kSnapshotPlanMismatch = 411,
   kComponentMissing = 412,  // the layer has no such component
-  kStepOpen = 413,          // the sequence has a prepared step that is neither committed nor poisoned
-  kLayoutInvalid = 414,     // actual: value, expected: what the declaration allows
-  kStepNotPrepared = 415,   // actual: positions to commit, expected: positions prepared (0: none)
+  kStepOpen = 413,       // the sequence has a prepared step that is neither committed nor poisoned
+  kLayoutInvalid = 414,  // actual: value, expected: what the declaration allows
+  kStepNotPrepared = 415,  // actual: positions to commit, expected: positions prepared (0: none)
 
   // model: 600 to 699
-  kBadFormat = 600,        // not the kind of file it should be
+  kBadFormat = 600,  // not the kind of file it should be
   kBadJson = 601,
-  kHeaderTooLong = 602,    // actual: length given, expected: bytes there
+  kHeaderTooLong = 602,  // actual: length given, expected: bytes there
   kUnknownDtype = 603,
   kOffsetOutOfRange = 604,
   kOverlap = 605,
-  kByteSizeMismatch = 606, // shape x dtype != bytes
+  kByteSizeMismatch = 606,  // shape x dtype != bytes
   kDuplicateName = 607,
   kMissingTensor = 608,
   kShapeMismatch = 609,
@@ -102,14 +103,14 @@ enum class ErrorCode : std::uint16_t {
   kBadValue = 611,
   kUnsupportedModel = 612,
   kMissingFile = 613,
-  kLimitExceeded = 614,    // a bound of ours against hostile input
+  kLimitExceeded = 614,  // a bound of ours against hostile input
 
   // engine: 700 to 799
   kTokenOutOfRange = 700,  // actual: id, expected: vocabulary size
   kEmptyPrompt = 701,
-  kPromptTooLong = 702,    // actual: tokens, expected: context
-  kNoLogits = 703,         // nothing to sample from yet
-  kContextFull = 704,      // expected: context
+  kPromptTooLong = 702,  // actual: tokens, expected: context
+  kNoLogits = 703,       // nothing to sample from yet
+  kContextFull = 704,    // expected: context
   kVerifyFailed = 705,
 };
 
@@ -150,8 +151,8 @@ std::string_view name_of(ErrorCode code);
 std::string describe(const Error& error);
 std::string describe(const NamedError& error);
 
-// `text` with control characters as \n, \t or \xNN, cut to at most `max_bytes` at a border of a
-// UTF-8 character.
+// `text` with control characters and bytes that are not UTF-8 as \n, \t or \xNN, cut to at most
+// `max_bytes` at a border of a character or escape. The result is always valid UTF-8 on one line.
 std::string escape_for_display(std::string_view text, std::size_t max_bytes);
 
 }  // namespace kvant

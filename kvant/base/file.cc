@@ -39,7 +39,7 @@ NamedResult<OpenedFile> open_regular(const std::string& path) {
   // O_NONBLOCK: opening a named pipe must not hang; it is refused below.
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return file_error(ErrorCode::kFileOpenFailed, path, errno);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return file_error(ErrorCode::kFileOpenFailed, path, errno);
   if (!S_ISREG(info.st_mode)) return file_error(ErrorCode::kNotAFile, path);
   return OpenedFile{.descriptor = std::move(fd), .size = static_cast<std::size_t>(info.st_size)};
@@ -65,8 +65,8 @@ NamedResult<Container> read_into(const std::string& path, Bytes max_bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return file_error(ErrorCode::kFileReadFailed, path, errno);
     if (n == 0) {
-      return NamedError(
-          {.code = ErrorCode::kFileTruncated, .actual = done, .expected = file.size}, path);
+      return NamedError({.code = ErrorCode::kFileTruncated, .actual = done, .expected = file.size},
+                        path);
     }
     done += static_cast<std::size_t>(n);
   }

@@ -111,9 +111,9 @@ inline Status ok() { return {}; }
 
 // Evaluates a Result: its value, or returns its error from the enclosing function. (A statement
 // expression: g++, clang and nvcc have it.)
-#define KVANT_TRY(...)                                                  \
-  __extension__({                                                       \
-    auto kvant_try_result = (__VA_ARGS__);                              \
-    if (!kvant_try_result) return std::move(kvant_try_result).error();  \
-    std::move(kvant_try_result).value();                                \
+#define KVANT_TRY(...)                                                 \
+  __extension__({                                                      \
+    auto kvant_try_result = (__VA_ARGS__);                             \
+    if (!kvant_try_result) return std::move(kvant_try_result).error(); \
+    std::move(kvant_try_result).value();                               \
   })

@@ -1,9 +1,10 @@
 // One pool of threads for all numeric work.
 //
 // run(n, task) calls task(0, w) ... task(n - 1, w), each index once, on the pool's threads and the
-// caller's, and returns when all are done. `w` in [0, n_threads) tells apart the threads of one run,
-// for scratch memory; the caller is worker 0. Which thread runs which task is left open: a task's
-// result must depend on its index alone (docs/numerics.md), so no result depends on the thread count.
+// caller's, and returns when all are done. `w` in [0, n_threads) tells apart the threads of one
+// run, for scratch memory; the caller is worker 0. Which thread runs which task is left open: a
+// task's result must depend on its index alone (docs/numerics.md), so no result depends on the
+// thread count.
 //
 // A caller who finds the pool busy with another caller's work runs its own tasks alone instead of
 // waiting, so any number of sessions may share a pool and none can block another. A task must not

@@ -68,10 +68,10 @@ class Ordinal {
   rep value_ = 0;
 };
 
-using Tokens = Quantity<struct TokensTag>;      // a number of tokens, also of positions
+using Tokens = Quantity<struct TokensTag>;             // a number of tokens, also of positions
 using Position = Ordinal<struct PositionTag, Tokens>;  // absolute, 0 is the first token
-using Rows = Quantity<struct RowsTag>;          // rows of a component
-using Slot = Ordinal<struct SlotTag, Rows>;     // a row's place in its ring or page
+using Rows = Quantity<struct RowsTag>;                 // rows of a component
+using Slot = Ordinal<struct SlotTag, Rows>;            // a row's place in its ring or page
 using Layers = Quantity<struct LayersTag>;
 using LayerIndex = Ordinal<struct LayerTag, Layers>;
 using Heads = Quantity<struct HeadsTag>;

@@ -6,8 +6,8 @@
 namespace kvant::tensor {
 namespace {
 
-constexpr std::array<std::string_view, 13> kNames = {"f32", "f16", "bf16", "i32", "i64", "u8", "i8",
-                                                     "bool", "f64", "i16", "u16", "u32", "u64"};
+constexpr std::array<std::string_view, 13> kNames = {
+    "f32", "f16", "bf16", "i32", "i64", "u8", "i8", "bool", "f64", "i16", "u16", "u32", "u64"};
 
 }  // namespace
 

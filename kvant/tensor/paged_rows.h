@@ -36,11 +36,13 @@ struct PagedRows {
   std::int64_t head_stride_bytes = 0;  // from one head's rows to the next head's
   std::int64_t row_bytes = 0;
   std::int32_t n_heads = 0;
-  std::int32_t row_width = 0;          // numbers a row
+  std::int32_t row_width = 0;  // numbers a row
   Dtype dtype = Dtype::kF32;
 
-  // Row `row` of the page (not of the extent).
-  std::byte* row_at(const Extent& extent, std::int64_t head, std::int64_t row) const {
+  // Row `row` of the page (not of the extent). Always inlined: kernels built with flags of one
+  // processor call it, and their copy must not become the program's.
+  [[gnu::always_inline]] std::byte* row_at(const Extent& extent, std::int64_t head,
+                                           std::int64_t row) const {
     return extent.page + offset_bytes + head * head_stride_bytes + row * row_bytes;
   }
 };

@@ -16,7 +16,7 @@ NamedError wrong_kind(const std::string& where, std::string_view allowed, const 
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShownBytes = 60;
   std::string shown = escape_for_display(text.substr(0, kShownBytes + 1), kShownBytes);
   if (text.size() > kShownBytes) shown += "...";
@@ -38,9 +38,9 @@ std::string describe_json(const JsonValue& value) {
     case element_type::UINT64:
       return fmt::format("{}", value.get_uint64().value_unsafe());
     case element_type::DOUBLE:
-      return fmt::format("the fraction {}", value.get_double().value_unsafe());
+      return fmt::format("the floating-point number {}", value.get_double().value_unsafe());
     case element_type::STRING:
-      return quoted(value.get_string().value_unsafe());
+      return in_quotes(value.get_string().value_unsafe());
     case element_type::BOOL:
       return value.get_bool().value_unsafe() ? "true" : "false";
     case element_type::NULL_VALUE:
@@ -82,18 +82,24 @@ NamedResult<JsonObject> JsonObject::create(const JsonValue& value, std::string w
                          [](const Member& a, const Member& b) { return a.key == b.key; });
   if (twice != out.members_.end()) {
     return NamedError({.code = ErrorCode::kDuplicateName},
-                      fmt::format("{}: {}", out.where_, quoted(twice->key)));
+                      fmt::format("{}: {}", out.where_, in_quotes(twice->key)));
   }
   return out;
 }
 
-const JsonValue* JsonObject::find(std::string_view key) const {
+const JsonObject::Member* JsonObject::find_member(std::string_view key) const {
   const auto at =
       std::lower_bound(members_.begin(), members_.end(), key,
                        [](const Member& member, std::string_view k) { return member.key < k; });
-  if (at == members_.end() || at->key != key || at->value.is_null()) return nullptr;
-  return &at->value;
+  return at != members_.end() && at->key == key ? &*at : nullptr;
 }
+
+const JsonValue* JsonObject::find(std::string_view key) const {
+  const Member* member = find_member(key);
+  return member == nullptr || member->value.is_null() ? nullptr : &member->value;
+}
+
+bool JsonObject::has(std::string_view key) const { return find_member(key) != nullptr; }
 
 NamedError JsonObject::bad_value(std::string_view key, std::string_view allowed) const {
   const JsonValue* value = find(key);
@@ -181,6 +187,7 @@ NamedResult<JsonObject> JsonObject::object(std::string_view key) const {
 NamedResult<JsonDocument> JsonDocument::parse(JsonText source, JsonLimits limits) {
   JsonDocument out;
   out.name_ = short_path(source.name);
+  out.parser_ = std::make_unique<simdjson::dom::parser>();
   if (source.text.size() > limits.bytes_max) {
     return NamedError({.code = ErrorCode::kLimitExceeded,
                        .actual = source.text.size(),
@@ -190,9 +197,9 @@ NamedResult<JsonDocument> JsonDocument::parse(JsonText source, JsonLimits limits
   // Capacity is set first, since parse would otherwise choose its own, deeper limit of nesting.
   constexpr std::size_t kLeastCapacity = 64;
   simdjson::error_code code =
-      out.parser_.allocate(std::max(source.text.size(), kLeastCapacity), limits.depth_max);
+      out.parser_->allocate(std::max(source.text.size(), kLeastCapacity), limits.depth_max);
   if (code == simdjson::SUCCESS) {
-    code = out.parser_.parse(source.text.data(), source.text.size(), true).get(out.root_);
+    code = out.parser_->parse(source.text.data(), source.text.size(), true).get(out.root_);
   }
   if (code == simdjson::MEMALLOC) {
     return NamedError({.code = ErrorCode::kOutOfMemory, .actual = source.text.size()}, out.name_);

@@ -12,6 +12,7 @@
 #include <simdjson.h>
 
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -31,7 +32,7 @@ using JsonValue = simdjson::dom::element;
 std::string describe_json(const JsonValue& value);
 
 // `text` in single quotes, control characters escaped, cut to 60 bytes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 // The last part of a long path, so that an error has room for what is wrong.
 std::string short_path(std::string_view path);
@@ -56,6 +57,7 @@ class JsonObject {
   const std::string& where() const { return where_; }
   const std::vector<Member>& members() const { return members_; }  // ascending by key
   const JsonValue* find(std::string_view key) const;               // null: absent or null
+  bool has(std::string_view key) const;                            // also with the value null
 
   // find_*: nothing when absent. The others: kMissingKey when absent.
   // Errors: kBadValue for another kind of value; kLimitExceeded or kBadValue out of the range.
@@ -76,6 +78,8 @@ class JsonObject {
   NamedError missing_key(std::string_view key) const;
 
  private:
+  const Member* find_member(std::string_view key) const;
+
   std::string where_;
   std::vector<Member> members_;
 };
@@ -102,7 +106,7 @@ class JsonDocument {
 
  private:
   std::string name_;
-  simdjson::dom::parser parser_;
+  std::unique_ptr<simdjson::dom::parser> parser_;  // values point into it, so it must not move
   JsonValue root_;
 };
 

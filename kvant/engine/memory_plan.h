@@ -1,0 +1,46 @@
+// All memory that a session will take, before any of it is taken.
+#pragma once
+
+#include <optional>
+
+#include "kvant/codec/kind.h"
+#include "kvant/model/config.h"
+#include "kvant/model/network.h"
+#include "kvant/state/plan.h"
+
+namespace kvant::engine {
+
+// The context when nobody names one: what the model allows, but at most this. Some models claim a
+// million positions; reserving those unasked would be a surprise.
+inline constexpr Tokens kDefaultContext{8192};
+
+struct MemoryOptions {
+  std::optional<Tokens> context;             // default: min(model, kDefaultContext)
+  codec::Kind keys = codec::Kind::kF16;
+  codec::Kind values = codec::Kind::kF16;
+  Tokens chunk{512};                         // tokens of a prompt evaluated at a time
+  Rows logit_rows{1};                        // logits computed at a time
+  std::int64_t n_sequences = 1;
+  std::int64_t n_snapshots = 0;              // kept while their sequences go on
+  int n_threads = 1;
+  std::optional<Bytes> memory_limit;         // default: the machine's memory
+};
+
+struct MemoryPlan {
+  state::Plan state;
+  model::WorkspaceShape workspace_shape;
+  Bytes workspace_bytes{0};  // scratch of a pass
+  Bytes session_bytes{0};    // token lists, last logits, sampler
+  Bytes total() const;
+};
+
+// Errors: kEmptyContext; kContextBound{context, the model's}; kOutOfMemory{total, limit} when the
+// plan exceeds the memory there is; those of state::make_plan. Nothing is allocated.
+NamedResult<MemoryPlan> plan_memory(const model::ModelConfig& config, const MemoryOptions& options);
+
+// The longest context whose plan fits `budget`, at most the model's.
+// Errors: kOutOfMemory{bytes of a context of one position, budget} when not even that fits.
+NamedResult<Tokens> longest_context(const model::ModelConfig& config, const MemoryOptions& options,
+                                    Bytes budget);
+
+}  // namespace kvant::engine

@@ -1,0 +1,184 @@
+#include "kvant/engine/session.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "kvant/base/clock.h"
+
+namespace kvant::engine {
+namespace {
+
+// Copies logits to where the session keeps them.
+class KeepLogits final : public model::PassObserver {
+ public:
+  explicit KeepLogits(std::vector<float>& logits) : logits_(logits) {}
+  void on_logits(std::size_t, std::size_t, std::span<const float> logits) override {
+    logits_.assign(logits.begin(), logits.end());  // within the capacity reserved at start
+  }
+
+ private:
+  std::vector<float>& logits_;
+};
+
+NamedError out_of_memory(Bytes bytes, const char* what) {
+  return {Error{.code = ErrorCode::kOutOfMemory,
+                .actual = static_cast<std::uint64_t>(bytes.value())},
+          what};
+}
+
+}  // namespace
+
+std::string_view name_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kContextFull: return "context_full";
+    case FinishReason::kCancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+Session::Session(std::shared_ptr<const model::LoadedModel> model, MemoryPlan plan, Runner runner,
+                 state::Sequence sequence)
+    : model_(std::move(model)),
+      plan_(std::move(plan)),
+      runner_(std::move(runner)),
+      sequence_(std::move(sequence)) {}
+
+NamedResult<std::unique_ptr<Session>> Session::create(
+    std::shared_ptr<const model::LoadedModel> model, Machine machine,
+    const MemoryOptions& options) {
+  MemoryOptions sized = options;
+  sized.n_threads = machine.pool->n_threads();
+  MemoryPlan plan = KVANT_TRY(plan_memory(model->config, sized));
+  auto pool = KVANT_TRY(state::PagePool::create(*machine.device, plan.state));
+  auto sequence = KVANT_TRY(state::Sequence::create(std::move(pool), plan.state.request.context));
+  Runner runner = KVANT_TRY(Runner::create(model->network, std::move(machine),
+                                           plan.workspace_shape));
+  try {
+    std::unique_ptr<Session> session(new Session(std::move(model), std::move(plan),
+                                                 std::move(runner), std::move(sequence)));
+    session->tokens_.reserve(session->context().size());
+    session->logits_.reserve(static_cast<std::size_t>(session->model_->config.vocab_size));
+    return session;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(Bytes(0), "session");
+  }
+}
+
+NamedStatus Session::evaluate(std::span<const TokenId> tokens, const Progress& progress) {
+  KeepLogits keep(logits_);
+  const auto chunk = static_cast<std::size_t>(plan_.workspace_shape.max_rows.value());
+  for (std::size_t done = 0; done < tokens.size();) {
+    if (cancelled_.load(std::memory_order_relaxed)) {
+      return NamedError(Error{.code = ErrorCode::kCancelled}, "prompt");
+    }
+    const auto part = tokens.subspan(done, std::min(chunk, tokens.size() - done));
+    const bool last = done + part.size() == tokens.size();
+    KVANT_TRY(runner_.step({.sequence = &sequence_,
+                            .tokens = part,
+                            .wanted = last ? model::LogitsWanted::kLast
+                                           : model::LogitsWanted::kNone},
+                           keep));
+    tokens_.insert(tokens_.end(), part.begin(), part.end());
+    done += part.size();
+    if (!last) logits_.clear();
+    if (progress) {
+      progress(Tokens(static_cast<std::int64_t>(done)),
+               Tokens(static_cast<std::int64_t>(tokens.size())));
+    }
+  }
+  return {};
+}
+
+NamedStatus Session::append(std::span<const TokenId> tokens, const Progress& progress) {
+  cancelled_.store(false, std::memory_order_relaxed);
+  if (tokens.empty()) return NamedError(Error{.code = ErrorCode::kEmptyPrompt});
+  const auto n_vocab = model_->config.vocab_size;
+  for (const TokenId id : tokens) {
+    if (id < 0 || id >= n_vocab) {
+      return NamedError(Error{.code = ErrorCode::kTokenOutOfRange,
+                              .actual = static_cast<std::uint64_t>(static_cast<std::int64_t>(id)),
+                              .expected = static_cast<std::uint64_t>(n_vocab)});
+    }
+  }
+  const auto all = tokens_.size() + (pending_ ? 1 : 0) + tokens.size();
+  if (all > context().size()) {
+    return NamedError(Error{.code = ErrorCode::kPromptTooLong,
+                            .actual = all,
+                            .expected = static_cast<std::uint64_t>(context().value())});
+  }
+  const Stopwatch watch;
+  if (pending_) {
+    const TokenId pending = *pending_;
+    KVANT_TRY(evaluate({&pending, 1}, {}));
+    pending_.reset();
+  }
+  const auto before = tokens_.size();
+  NamedStatus done = evaluate(tokens, progress);
+  figures_.prefill_tokens += static_cast<std::int64_t>(tokens_.size() - before);
+  figures_.prefill_seconds += watch.seconds();
+  return done;
+}
+
+NamedResult<FinishReason> Session::generate(const GenerateOptions& options, Sampler& sampler,
+                                            const TokenSink& sink) {
+  cancelled_.store(false, std::memory_order_relaxed);
+  for (std::int64_t n = 0; n < options.max_tokens; ++n) {
+    const Stopwatch watch;
+    if (pending_) {
+      if (tokens_.size() == context().size()) return FinishReason::kContextFull;
+      const TokenId pending = *pending_;
+      const NamedStatus done = evaluate({&pending, 1}, {});
+      if (!done && done.error().code() == ErrorCode::kCancelled) return FinishReason::kCancelled;
+      if (!done) return done.error();
+      pending_.reset();
+    }
+    if (logits_.empty()) return NamedError(Error{.code = ErrorCode::kNoLogits});
+    const TokenId token = KVANT_TRY(sampler.sample(logits_, tokens_));
+    if (std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end()) {
+      return FinishReason::kStop;
+    }
+    pending_ = token;
+    figures_.decode_tokens += 1;
+    figures_.decode_seconds += watch.seconds();
+    if (!sink(token)) return FinishReason::kStop;
+    if (cancelled_.load(std::memory_order_relaxed)) return FinishReason::kCancelled;
+  }
+  return FinishReason::kLength;
+}
+
+NamedResult<Session::Checkpoint> Session::checkpoint() const {
+  auto snapshot = sequence_.snapshot();
+  if (!snapshot) return NamedError(snapshot.error(), "checkpoint");
+  try {
+    return Checkpoint{.state = std::move(*snapshot),
+                      .tokens = tokens_,
+                      .logits = logits_,
+                      .pending = pending_};
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(Bytes(static_cast<std::int64_t>(tokens_.size() * sizeof(TokenId) +
+                                                         logits_.size() * sizeof(float))),
+                         "checkpoint");
+  }
+}
+
+NamedStatus Session::restore(const Checkpoint& checkpoint) {
+  KVANT_TRY(sequence_.restore(checkpoint.state));
+  // Within the capacities reserved at start: a checkpoint that fits the state fits these.
+  tokens_.assign(checkpoint.tokens.begin(), checkpoint.tokens.end());
+  logits_.assign(checkpoint.logits.begin(), checkpoint.logits.end());
+  pending_ = checkpoint.pending;
+  return {};
+}
+
+NamedStatus Session::reset() {
+  KVANT_TRY(sequence_.reset());
+  tokens_.clear();
+  logits_.clear();
+  pending_.reset();
+  return {};
+}
+
+}  // namespace kvant::engine

@@ -1,0 +1,116 @@
+// One conversation: a sequence's state, its tokens, and generation from it.
+//
+//   append(prompt) -> generate(...) -> append(next turn) -> generate(...)
+//
+// Invariants
+//   1. tokens() are exactly the tokens the state holds, in order, then possibly one pending token:
+//      the last one generated, which enters the state with the next append or generate. So a
+//      reply's ids are kept and never made again from its text.
+//   2. last_logits() belong to the last token in the state.
+//   3. A call that fails leaves the state at the last chunk that was completed, or poisoned; it
+//      says which. reset() and restore() always help.
+//
+// Threads: a Session is used by one thread at a time; cancel() may come from any thread or signal
+// handler. The model and the thread pool are shared between sessions.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kvant/engine/memory_plan.h"
+#include "kvant/engine/runner.h"
+#include "kvant/engine/sampler.h"
+#include "kvant/model/loader.h"
+
+namespace kvant::engine {
+
+enum class FinishReason { kStop, kLength, kContextFull, kCancelled };
+std::string_view name_of(FinishReason reason);
+
+struct GenerateOptions {
+  std::int64_t max_tokens = 256;
+  std::span<const TokenId> stop_tokens;  // not emitted, not put into the state
+};
+
+// Speed and work since the session began.
+struct Figures {
+  std::int64_t prefill_tokens = 0;
+  double prefill_seconds = 0.0;
+  std::int64_t decode_tokens = 0;
+  double decode_seconds = 0.0;  // forward passes and sampling of generated tokens
+};
+
+class Session {
+ public:
+  // Called with each new token as it is chosen; returns false to stop (FinishReason::kCancelled
+  // is then not used: the reason is kStop).
+  using TokenSink = std::function<bool(TokenId)>;
+  // Called after each chunk of a prompt: tokens done, tokens in all.
+  using Progress = std::function<void(Tokens done, Tokens all)>;
+
+  // Everything that options.memory plans is reserved here.
+  // Errors: those of plan_memory; kOutOfMemory with the bytes.
+  static NamedResult<std::unique_ptr<Session>> create(std::shared_ptr<const model::LoadedModel> model,
+                                                      Machine machine,
+                                                      const MemoryOptions& options);
+
+  // Evaluates tokens after what is there, in chunks.
+  // Errors: kEmptyPrompt, kTokenOutOfRange, kPromptTooLong{tokens in all, context} (all three:
+  // nothing changed), kCancelled after a whole chunk, and those of Runner::step.
+  NamedStatus append(std::span<const TokenId> tokens, const Progress& progress = {});
+
+  // Chooses tokens until a stop token, the limit, a full context or cancel().
+  // Errors: kNoLogits when nothing was appended yet; those of Runner::step and Sampler::sample.
+  NamedResult<FinishReason> generate(const GenerateOptions& options, Sampler& sampler,
+                                     const TokenSink& sink);
+
+  // Makes a running append or generate end soon. Cleared when the next one starts.
+  void cancel() noexcept { cancelled_.store(true, std::memory_order_relaxed); }
+
+  // A point to come back to: references to the state, and copies of tokens and logits.
+  struct Checkpoint {
+    state::Snapshot state;
+    std::vector<TokenId> tokens;
+    std::vector<float> logits;
+    std::optional<TokenId> pending;
+  };
+  // Errors: kPoisoned, kOutOfMemory.
+  NamedResult<Checkpoint> checkpoint() const;
+  // Errors: those of state::Sequence::restore.
+  NamedStatus restore(const Checkpoint& checkpoint);
+  // Back to position 0; capacity and memory are kept.
+  NamedStatus reset();
+
+  Position position() const { return sequence_.position(); }
+  Tokens context() const { return sequence_.capacity(); }
+  std::span<const TokenId> tokens() const { return tokens_; }
+  std::optional<TokenId> pending() const { return pending_; }
+  // Empty before the first append.
+  std::span<const float> last_logits() const { return logits_; }
+  const Figures& figures() const { return figures_; }
+  const MemoryPlan& memory_plan() const { return plan_; }
+  // Bytes of state that the sequence holds now.
+  Bytes state_bytes() const { return sequence_.resident_bytes(); }
+  const model::LoadedModel& model() const { return *model_; }
+
+ private:
+  Session(std::shared_ptr<const model::LoadedModel> model, MemoryPlan plan, Runner runner,
+          state::Sequence sequence);
+  NamedStatus evaluate(std::span<const TokenId> tokens, const Progress& progress);
+
+  std::shared_ptr<const model::LoadedModel> model_;
+  MemoryPlan plan_;
+  Runner runner_;
+  state::Sequence sequence_;
+  std::vector<TokenId> tokens_;  // room for the whole context is reserved at start
+  std::optional<TokenId> pending_;
+  std::vector<float> logits_;    // [vocab_size] once there are any
+  Figures figures_;
+  std::atomic<bool> cancelled_{false};
+};
+
+}  // namespace kvant::engine

@@ -1,0 +1,286 @@
+#include "kvant/model/decoder_pass.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace kvant::model {
+namespace {
+
+std::int64_t count(std::span<const TokenId> tokens) {
+  return static_cast<std::int64_t>(tokens.size());
+}
+
+LayerIndex layer_index(std::size_t layer) { return LayerIndex(static_cast<std::int64_t>(layer)); }
+
+Error invalid(std::int64_t actual, std::int64_t expected) {
+  return {.code = ErrorCode::kInvalidArgument,
+          .actual = static_cast<std::uint64_t>(actual),
+          .expected = static_cast<std::uint64_t>(expected)};
+}
+
+// Stores rows [0, n) of `from` as the last n rows of a view.
+// Shapes: from [n, n_heads, row_width] f32.
+void store_rows(const kernels::KernelTable& kernels, const tensor::PagedRows& to, const float* from,
+                std::int64_t n) {
+  // Find where the last n rows begin, from the end: pages before it are of no interest.
+  std::size_t extent = to.extents.size();
+  std::int64_t left = n;
+  while (left > 0) left -= to.extents[--extent].n_rows;
+  std::int64_t skip = -left;  // rows of that extent that were there before
+
+  for (; n > 0; ++extent, skip = 0) {
+    const tensor::Extent& place = to.extents[extent];
+    for (std::int64_t i = skip; i < place.n_rows; ++i, --n) {
+      for (std::int64_t head = 0; head < to.n_heads; ++head, from += to.row_width) {
+        kernels.narrow(to.dtype, from, to.row_width, to.row_at(place, head, place.first_row + i));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Status DecoderPass::check(const ModelConfig& config, const WorkspaceShape& shape,
+                          std::span<const BatchSpan> batch) {
+  const auto n_spans = static_cast<std::int64_t>(batch.size());
+  if (n_spans < 1 || n_spans > shape.max_spans) return invalid(n_spans, shape.max_spans);
+  std::int64_t n_rows = 0;
+  for (const BatchSpan& span : batch) {
+    if (span.tokens.empty()) return invalid(0, 1);
+    n_rows += count(span.tokens);
+    for (const TokenId id : span.tokens) {
+      if (id < 0 || id >= config.vocab_size) {
+        return Error{.code = ErrorCode::kTokenOutOfRange,
+                     .actual = static_cast<std::uint64_t>(static_cast<std::int64_t>(id)),
+                     .expected = static_cast<std::uint64_t>(config.vocab_size)};
+      }
+    }
+    for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+      if (config.layers[layer].kind == LayerKind::kAttention) {
+        KVANT_TRY(span.sequence->rows(layer_index(layer), ComponentKind::kKeys));
+        KVANT_TRY(span.sequence->rows(layer_index(layer), ComponentKind::kValues));
+      } else {
+        KVANT_TRY(span.sequence->recurrent(layer_index(layer), ComponentKind::kConvState));
+      }
+    }
+  }
+  if (n_rows > shape.max_rows.value()) return invalid(n_rows, shape.max_rows.value());
+  return ok();
+}
+
+DecoderPass::DecoderPass(const Context& context, std::span<const BatchSpan> batch)
+    : context_(context),
+      batch_(batch),
+      exec_{.table = &context.kernels,
+            .pool = &context.pool,
+            .scratch = context.workspace.kernel_scratch()},
+      hidden_(part(context.workspace.layout().hidden)),
+      normed_(part(context.workspace.layout().normed)),
+      wide_(part(context.workspace.layout().wide)),
+      mixed_(part(context.workspace.layout().mixed)) {
+  for (const BatchSpan& span : batch) n_rows_ += count(span.tokens);
+}
+
+Status DecoderPass::run() {
+  embed();
+  fill_angles();
+  for (std::size_t layer = 0; layer < context_.weights.layers.size(); ++layer) {
+    const LayerWeights& weights = context_.weights.layers[layer];
+    context_.observer.on_hidden(layer_index(layer), all_rows(hidden_));
+    norm(weights.operator_norm, hidden_);
+    if (weights.kind == LayerKind::kAttention) {
+      KVANT_TRY(attention(layer));
+    } else {
+      KVANT_TRY(short_conv(layer));
+    }
+    feed_forward(weights);
+  }
+  norm(context_.weights.final_norm, hidden_);
+  context_.observer.on_hidden(layer_index(context_.weights.layers.size()), all_rows(normed_));
+  report_logits();
+  return ok();
+}
+
+std::span<const float> DecoderPass::all_rows(const float* data) const {
+  return {data, static_cast<std::size_t>(n_rows_ * context_.config.hidden_size)};
+}
+
+void DecoderPass::embed() {
+  const kernels::Weight& table = context_.weights.embedding;
+  const std::int64_t row_bytes = table.width * tensor::bytes_of(table.dtype);
+  float* row = hidden_;
+  for (const BatchSpan& span : batch_) {
+    for (const TokenId id : span.tokens) {
+      context_.kernels.widen(table.dtype, table.data + id * row_bytes, table.width, row);
+      row += table.width;
+    }
+  }
+}
+
+void DecoderPass::fill_angles() {
+  const std::int64_t width = context_.rope.width();
+  float* cos = part(context_.workspace.layout().cos);
+  float* sin = part(context_.workspace.layout().sin);
+  for (const BatchSpan& span : batch_) {
+    Position position = span.sequence->position();
+    for (std::size_t i = 0; i < span.tokens.size(); ++i, ++position, cos += width, sin += width) {
+      context_.rope.angles(position, cos, sin);
+    }
+  }
+}
+
+void DecoderPass::norm(const float* weight, const float* x) {
+  kernels::rms_norm_rows(exec_, {.x = x,
+                                 .weight = weight,
+                                 .eps = context_.config.norm_eps,
+                                 .n_rows = n_rows_,
+                                 .width = context_.config.hidden_size,
+                                 .out = normed_});
+}
+
+Status DecoderPass::attention(std::size_t layer) {
+  const ModelConfig& config = context_.config;
+  const AttentionWeights& weights = context_.weights.layers[layer].attention;
+  const std::int64_t max_rows = context_.workspace.shape().max_rows.value();
+  const std::int64_t q_width = config.n_heads * config.head_dim;
+  const std::int64_t n_kv_heads = config.layers[layer].n_kv_heads;
+  const std::int64_t kv_width = n_kv_heads * config.head_dim;
+  float* q = wide_;
+  float* k = q + max_rows * q_width;
+  float* v = k + max_rows * kv_width;
+
+  kernels::linear(exec_, {.data = normed_, .n_rows = n_rows_, .width = config.hidden_size},
+                  std::array{kernels::Projection{weights.q, q, q_width},
+                             kernels::Projection{weights.k, k, kv_width},
+                             kernels::Projection{weights.v, v, kv_width}});
+  const auto turn = [&](float* x, std::int64_t n_heads, const float* norm_weight) {
+    kernels::rms_norm_rows(exec_, {.x = x,
+                                   .weight = norm_weight,
+                                   .eps = config.norm_eps,
+                                   .n_rows = n_rows_ * n_heads,
+                                   .width = config.head_dim,
+                                   .out = x});
+    kernels::rope_rows(exec_, {.x = x,
+                               .row_stride = n_heads * config.head_dim,
+                               .n_rows = n_rows_,
+                               .n_heads = n_heads,
+                               .head_dim = config.head_dim,
+                               .cos = part(context_.workspace.layout().cos),
+                               .sin = part(context_.workspace.layout().sin),
+                               .pairing = kernels::RopePairing::kNeox});
+  };
+  turn(q, config.n_heads, weights.q_norm);
+  turn(k, n_kv_heads, weights.k_norm);
+
+  auto& args = context_.workspace.attention_args();
+  args.clear();
+  const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim));
+  std::int64_t first = 0;
+  for (const BatchSpan& span : batch_) {
+    const LayerIndex index = layer_index(layer);
+    const auto keys = KVANT_TRY(span.sequence->rows(index, ComponentKind::kKeys));
+    const auto values = KVANT_TRY(span.sequence->rows(index, ComponentKind::kValues));
+    const std::int64_t n = count(span.tokens);
+    store_rows(context_.kernels, keys, k + first * kv_width, n);
+    store_rows(context_.kernels, values, v + first * kv_width, n);
+    args.push_back({.q = q + first * q_width,
+                    .keys = keys,
+                    .values = values,
+                    .n_rows = n,
+                    .n_heads = config.n_heads,
+                    .rows_before = span.sequence->position().value(),
+                    .scale = scale,
+                    .out = mixed_ + first * q_width});
+    first += n;
+  }
+  kernels::attention(exec_, args);
+  kernels::linear(exec_, {.data = mixed_, .n_rows = n_rows_, .width = q_width},
+                  std::array{kernels::Projection{weights.out, normed_, config.hidden_size}});
+  kernels::add(exec_, {.x = normed_, .n = n_rows_ * config.hidden_size, .y = hidden_});
+  return ok();
+}
+
+Status DecoderPass::short_conv(std::size_t layer) {
+  const std::int64_t hidden = context_.config.hidden_size;
+  const ShortConvWeights& weights = context_.weights.layers[layer].conv;
+  kernels::linear(exec_, {.data = normed_, .n_rows = n_rows_, .width = hidden},
+                  std::array{kernels::Projection{weights.in, wide_, 3 * hidden}});
+  auto& args = context_.workspace.conv_args();
+  args.clear();
+  std::int64_t first = 0;
+  for (const BatchSpan& span : batch_) {
+    const auto state =
+        KVANT_TRY(span.sequence->recurrent(layer_index(layer), ComponentKind::kConvState));
+    const std::int64_t n = count(span.tokens);
+    args.push_back({.bcx = wide_ + first * 3 * hidden,
+                    .weight = weights.taps,
+                    .bias = weights.bias,
+                    .state = state.data(),
+                    .out = mixed_ + first * hidden,
+                    .n_rows = n,
+                    .n_channels = hidden,
+                    .conv_width = context_.config.conv_width});
+    first += n;
+  }
+  kernels::short_conv(exec_, args);
+  kernels::linear(exec_, {.data = mixed_, .n_rows = n_rows_, .width = hidden},
+                  std::array{kernels::Projection{weights.out, normed_, hidden}});
+  kernels::add(exec_, {.x = normed_, .n = n_rows_ * hidden, .y = hidden_});
+  return ok();
+}
+
+void DecoderPass::feed_forward(const LayerWeights& weights) {
+  const std::int64_t hidden = context_.config.hidden_size;
+  const std::int64_t ffn = context_.config.ffn_dim;
+  float* gate = wide_;
+  float* up = wide_ + context_.workspace.shape().max_rows.value() * ffn;
+  norm(weights.ffn_norm, hidden_);
+  kernels::linear(exec_, {.data = normed_, .n_rows = n_rows_, .width = hidden},
+                  std::array{kernels::Projection{weights.gate, gate, ffn},
+                             kernels::Projection{weights.up, up, ffn}});
+  kernels::silu_mul(exec_, {.gate = gate, .up = up, .n = n_rows_ * ffn, .out = gate});
+  kernels::linear(exec_, {.data = gate, .n_rows = n_rows_, .width = ffn},
+                  std::array{kernels::Projection{weights.down, normed_, hidden}});
+  kernels::add(exec_, {.x = normed_, .n = n_rows_ * hidden, .y = hidden_});
+}
+
+// Collects wanted rows until a block is full, then multiplies the block by the head: the head's
+// weights are read once for all sequences of a decode step.
+void DecoderPass::report_logits() {
+  const std::int64_t hidden = context_.config.hidden_size;
+  const auto block = static_cast<std::size_t>(context_.workspace.shape().max_logit_rows.value());
+  float* rows = part(context_.workspace.layout().logit_rows);
+  auto& waiting = context_.workspace.wanted_rows();
+  waiting.clear();
+  const float* source = normed_;
+  for (std::size_t span = 0; span < batch_.size(); ++span) {
+    const std::size_t n = batch_[span].tokens.size();
+    for (std::size_t row = 0; row < n; ++row, source += hidden) {
+      const LogitsWanted wanted = batch_[span].wanted;
+      if (wanted == LogitsWanted::kNone || (wanted == LogitsWanted::kLast && row + 1 < n)) continue;
+      std::copy_n(source, hidden, rows + static_cast<std::int64_t>(waiting.size()) * hidden);
+      waiting.push_back({span, row});
+      if (waiting.size() == block) flush_logits();
+    }
+  }
+  if (!waiting.empty()) flush_logits();
+}
+
+void DecoderPass::flush_logits() {
+  const std::int64_t vocab = context_.config.vocab_size;
+  auto& waiting = context_.workspace.wanted_rows();
+  float* logits = part(context_.workspace.layout().logits);
+  kernels::linear(exec_,
+                  {.data = part(context_.workspace.layout().logit_rows),
+                   .n_rows = static_cast<std::int64_t>(waiting.size()),
+                   .width = context_.config.hidden_size},
+                  std::array{kernels::Projection{context_.weights.head, logits, vocab}});
+  for (const auto& [span, row] : waiting) {
+    context_.observer.on_logits(span, row, {logits, static_cast<std::size_t>(vocab)});
+    logits += vocab;
+  }
+  waiting.clear();
+}
+
+}  // namespace kvant::model

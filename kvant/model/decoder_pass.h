@@ -1,0 +1,61 @@
+// One pass of a decoder over one batch: the object that forward makes and runs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kvant/kernels/ops.h"
+#include "kvant/kernels/rope_frequencies.h"
+#include "kvant/model/decoder_weights.h"
+#include "kvant/model/decoder_workspace.h"
+#include "kvant/model/network.h"
+
+namespace kvant::model {
+
+class DecoderPass {
+ public:
+  struct Context {
+    const ModelConfig& config;
+    const DecoderWeights& weights;
+    const kernels::RopeFrequencies& rope;
+    const kernels::KernelTable& kernels;
+    ThreadPool& pool;
+    DecoderWorkspace& workspace;
+    PassObserver& observer;
+  };
+
+  // Requires: check has passed for the batch.
+  DecoderPass(const Context& context, std::span<const BatchSpan> batch);
+
+  // Whether the batch can run at all: tokens, sizes, and each sequence's open step and components.
+  static Status check(const ModelConfig& config, const WorkspaceShape& shape,
+                      std::span<const BatchSpan> batch);
+
+  // Errors: none after a passed check; the Status carries what the state's views say.
+  Status run();
+
+ private:
+  void embed();
+  void fill_angles();
+  Status attention(std::size_t layer);
+  Status short_conv(std::size_t layer);
+  void feed_forward(const LayerWeights& weights);
+  void norm(const float* weight, const float* x);
+  void report_logits();
+  void flush_logits();
+
+  std::span<const float> all_rows(const float* data) const;
+  float* part(std::int64_t offset) { return context_.workspace.at(offset); }
+
+  Context context_;
+  std::span<const BatchSpan> batch_;
+  kernels::Executor exec_;
+  std::int64_t n_rows_ = 0;
+  // Parts of the workspace.
+  float* hidden_;
+  float* normed_;
+  float* wide_;
+  float* mixed_;
+};
+
+}  // namespace kvant::model

@@ -1,0 +1,24 @@
+#include "kvant/model/loader.h"
+
+#include <new>
+
+#include "kvant/model/decoder.h"
+
+namespace kvant::model {
+
+NamedResult<std::shared_ptr<const LoadedModel>> load_model(const std::string& directory,
+                                                           FileAccess access) {
+  try {
+    auto model = std::make_shared<LoadedModel>();
+    model->config = KVANT_TRY(read_config(directory));
+    model->weights =
+        std::make_shared<const WeightSet>(KVANT_TRY(WeightSet::open(directory, access)));
+    model->network = KVANT_TRY(Decoder::create(
+        model->config, KVANT_TRY(load_lfm2_weights(model->config, model->weights))));
+    return std::shared_ptr<const LoadedModel>(std::move(model));
+  } catch (const std::bad_alloc&) {
+    return NamedError(Error{.code = ErrorCode::kOutOfMemory}, directory);
+  }
+}
+
+}  // namespace kvant::model

@@ -42,13 +42,13 @@ struct RecallGroup {
   std::int64_t n_exact = 0;        // every token of the answer and <|im_end|> is the argmax
   std::int64_t prompt_tokens = 0;  // of all cases
   std::int64_t answer_tokens = 0;
-  double nll_sum = 0.0;            // of the answers' tokens
+  double nll_sum = 0.0;  // of the answers' tokens
 };
 
 // By size of cast. Errors: kEmptyPrompt, kPromptTooLong, those of Runner::step; kMissingKey for a
 // tokenizer without <|im_end|>.
-NamedResult<std::map<std::int64_t, RecallGroup>> eval_recall(
-    const EvalSetup& setup, const std::vector<RecallCase>& cases);
+NamedResult<std::map<std::int64_t, RecallGroup>> eval_recall(const EvalSetup& setup,
+                                                             const std::vector<RecallCase>& cases);
 
 struct TextReport {
   std::int64_t n_tokens = 0;  // predicted ones

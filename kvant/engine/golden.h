@@ -25,16 +25,16 @@ struct FloatRows {
 };
 
 struct Golden {
-  std::vector<TokenId> tokens;       // [n]
-  std::vector<TokenId> argmax;       // [n]
-  std::vector<float> logsumexp;      // [n]
-  std::vector<float> nll;            // [n - 1] of tokens 1 ... n - 1
+  std::vector<TokenId> tokens;   // [n]
+  std::vector<TokenId> argmax;   // [n]
+  std::vector<float> logsumexp;  // [n]
+  std::vector<float> nll;        // [n - 1] of tokens 1 ... n - 1
   std::vector<std::int64_t> logit_positions;
-  FloatRows logits;                  // [logit_positions, vocab_size]
+  FloatRows logits;  // [logit_positions, vocab_size]
   std::vector<std::int64_t> hidden_positions;
-  std::vector<FloatRows> hidden;     // [n_layers + 1][hidden_positions, hidden_size]
-  std::vector<TokenId> greedy;       // continues tokens
-  FloatRows greedy_logits;           // [up to 16, vocab_size]
+  std::vector<FloatRows> hidden;  // [n_layers + 1][hidden_positions, hidden_size]
+  std::vector<TokenId> greedy;    // continues tokens
+  FloatRows greedy_logits;        // [up to 16, vocab_size]
 };
 
 // Reads `golden.safetensors`, or that file in the directory `path`.

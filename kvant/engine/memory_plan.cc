@@ -65,10 +65,9 @@ NamedResult<Tokens> longest_context(const model::ModelConfig& config, const Memo
   };
   const Bytes least = KVANT_TRY(total(1));
   if (least > budget) {
-    return NamedError(Error{.code = ErrorCode::kOutOfMemory,
-                            .actual = least.size(),
-                            .expected = budget.size()},
-                      "not even a context of one position fits");
+    return NamedError(
+        Error{.code = ErrorCode::kOutOfMemory, .actual = least.size(), .expected = budget.size()},
+        "not even a context of one position fits");
   }
   // Total bytes grow with the context, so a bisection finds the last one that fits.
   std::int64_t fits = 1;

@@ -15,15 +15,15 @@ namespace kvant::engine {
 inline constexpr Tokens kDefaultContext{8192};
 
 struct MemoryOptions {
-  std::optional<Tokens> context;             // default: min(model, kDefaultContext)
+  std::optional<Tokens> context = {};  // default: min(model, kDefaultContext)
   codec::Kind keys = codec::Kind::kF16;
   codec::Kind values = codec::Kind::kF16;
-  Tokens chunk{512};                         // tokens of a prompt evaluated at a time
-  Rows logit_rows{1};                        // logits computed at a time
+  Tokens chunk{512};   // tokens of a prompt evaluated at a time
+  Rows logit_rows{1};  // logits computed at a time
   std::int64_t n_sequences = 1;
-  std::int64_t n_snapshots = 0;              // kept while their sequences go on
+  std::int64_t n_snapshots = 0;  // kept while their sequences go on
   int n_threads = 1;
-  std::optional<Bytes> memory_limit;         // default: the machine's memory
+  std::optional<Bytes> memory_limit = {};  // default: the machine's memory
 };
 
 struct MemoryPlan {

@@ -28,9 +28,8 @@ class Renumbered final : public model::PassObserver {
 
 NamedResult<Machine> create_machine(int n_threads, std::string_view kernel_target) {
   KVANT_TRY(kernels::check_floating_point_mode());
-  Machine machine{.pool = nullptr,
-                  .kernels = &kernels::best_table(),
-                  .device = &tensor::host_device()};
+  Machine machine{
+      .pool = nullptr, .kernels = &kernels::best_table(), .device = &tensor::host_device()};
   if (!kernel_target.empty()) {
     const auto table = kernels::find_table(kernel_target);
     if (!table) return NamedError(table.error(), kernel_target);

@@ -1,6 +1,7 @@
 // One step of a batch, as a transaction over the states it touches.
 //
-//   step(lanes):  check tokens -> prepare each lane's state -> forward -> synchronize -> commit each
+//   step(lanes):  check tokens -> prepare each lane's state -> forward -> synchronize -> commit
+//   each
 //
 // A lane whose tokens or state refuse is left out and says why; the others run. If anything fails
 // between prepare and commit, the lanes that were prepared are poisoned and say so.
@@ -60,8 +61,8 @@ class Runner {
   std::shared_ptr<const model::Network> network_;
   Machine machine_;
   std::unique_ptr<model::Workspace> workspace_;
-  std::vector<model::BatchSpan> ready_;       // lanes of the running step that were prepared
-  std::vector<std::size_t> ready_index_;      // their places among the step's lanes
+  std::vector<model::BatchSpan> ready_;   // lanes of the running step that were prepared
+  std::vector<std::size_t> ready_index_;  // their places among the step's lanes
 };
 
 }  // namespace kvant::engine

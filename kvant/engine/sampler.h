@@ -20,12 +20,12 @@
 namespace kvant::engine {
 
 struct SamplerOptions {
-  double temperature = 0.0;         // 0: greedy
-  std::int64_t top_k = 0;           // keep the k most likely; 0: all
-  double top_p = 1.0;               // keep the smallest head whose probability reaches p; 1: all
-  double min_p = 0.0;               // drop what is less likely than min_p times the most likely
-  double repetition_penalty = 1.0;  // divides positive, multiplies negative logits of seen tokens
-  std::int64_t penalty_window = 64; // how many of the last tokens count as seen
+  double temperature = 0.0;          // 0: greedy
+  std::int64_t top_k = 0;            // keep the k most likely; 0: all
+  double top_p = 1.0;                // keep the smallest head whose probability reaches p; 1: all
+  double min_p = 0.0;                // drop what is less likely than min_p times the most likely
+  double repetition_penalty = 1.0;   // divides positive, multiplies negative logits of seen tokens
+  std::int64_t penalty_window = 64;  // how many of the last tokens count as seen
   std::uint64_t seed = 0;
 };
 

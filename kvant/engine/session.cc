@@ -22,19 +22,23 @@ class KeepLogits final : public model::PassObserver {
 };
 
 NamedError out_of_memory(Bytes bytes, const char* what) {
-  return {Error{.code = ErrorCode::kOutOfMemory,
-                .actual = static_cast<std::uint64_t>(bytes.value())},
-          what};
+  return {
+      Error{.code = ErrorCode::kOutOfMemory, .actual = static_cast<std::uint64_t>(bytes.value())},
+      what};
 }
 
 }  // namespace
 
 std::string_view name_of(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kContextFull: return "context_full";
-    case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kContextFull:
+      return "context_full";
+    case FinishReason::kCancelled:
+      return "cancelled";
   }
   return "unknown";
 }
@@ -54,11 +58,11 @@ NamedResult<std::unique_ptr<Session>> Session::create(
   MemoryPlan plan = KVANT_TRY(plan_memory(model->config, sized));
   auto pool = KVANT_TRY(state::PagePool::create(*machine.device, plan.state));
   auto sequence = KVANT_TRY(state::Sequence::create(std::move(pool), plan.state.request.context));
-  Runner runner = KVANT_TRY(Runner::create(model->network, std::move(machine),
-                                           plan.workspace_shape));
+  Runner runner =
+      KVANT_TRY(Runner::create(model->network, std::move(machine), plan.workspace_shape));
   try {
-    std::unique_ptr<Session> session(new Session(std::move(model), std::move(plan),
-                                                 std::move(runner), std::move(sequence)));
+    std::unique_ptr<Session> session(
+        new Session(std::move(model), std::move(plan), std::move(runner), std::move(sequence)));
     session->tokens_.reserve(session->context().size());
     session->logits_.reserve(static_cast<std::size_t>(session->model_->config.vocab_size));
     return session;
@@ -76,11 +80,11 @@ NamedStatus Session::evaluate(std::span<const TokenId> tokens, const Progress& p
     }
     const auto part = tokens.subspan(done, std::min(chunk, tokens.size() - done));
     const bool last = done + part.size() == tokens.size();
-    KVANT_TRY(runner_.step({.sequence = &sequence_,
-                            .tokens = part,
-                            .wanted = last ? model::LogitsWanted::kLast
-                                           : model::LogitsWanted::kNone},
-                           keep));
+    KVANT_TRY(
+        runner_.step({.sequence = &sequence_,
+                      .tokens = part,
+                      .wanted = last ? model::LogitsWanted::kLast : model::LogitsWanted::kNone},
+                     keep));
     tokens_.insert(tokens_.end(), part.begin(), part.end());
     done += part.size();
     if (!last) logits_.clear();
@@ -153,10 +157,8 @@ NamedResult<Session::Checkpoint> Session::checkpoint() const {
   auto snapshot = sequence_.snapshot();
   if (!snapshot) return NamedError(snapshot.error(), "checkpoint");
   try {
-    return Checkpoint{.state = std::move(*snapshot),
-                      .tokens = tokens_,
-                      .logits = logits_,
-                      .pending = pending_};
+    return Checkpoint{
+        .state = std::move(*snapshot), .tokens = tokens_, .logits = logits_, .pending = pending_};
   } catch (const std::bad_alloc&) {
     return out_of_memory(Bytes(static_cast<std::int64_t>(tokens_.size() * sizeof(TokenId) +
                                                          logits_.size() * sizeof(float))),

@@ -54,9 +54,9 @@ class Session {
 
   // Everything that options.memory plans is reserved here.
   // Errors: those of plan_memory; kOutOfMemory with the bytes.
-  static NamedResult<std::unique_ptr<Session>> create(std::shared_ptr<const model::LoadedModel> model,
-                                                      Machine machine,
-                                                      const MemoryOptions& options);
+  static NamedResult<std::unique_ptr<Session>> create(
+      std::shared_ptr<const model::LoadedModel> model, Machine machine,
+      const MemoryOptions& options);
 
   // Evaluates tokens after what is there, in chunks.
   // Errors: kEmptyPrompt, kTokenOutOfRange, kPromptTooLong{tokens in all, context} (all three:
@@ -108,7 +108,7 @@ class Session {
   state::Sequence sequence_;
   std::vector<TokenId> tokens_;  // room for the whole context is reserved at start
   std::optional<TokenId> pending_;
-  std::vector<float> logits_;    // [vocab_size] once there are any
+  std::vector<float> logits_;  // [vocab_size] once there are any
   Figures figures_;
   std::atomic<bool> cancelled_{false};
 };

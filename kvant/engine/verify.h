@@ -31,11 +31,11 @@ struct VerifyOptions {
 };
 
 struct RouteReport {
-  std::string name;              // "chunks of 127"
-  double max_logit_error = 0.0;  // largest |difference| to the golden logits, greedy ones included
-  double max_hidden_error = 0.0; // relative to 1 + the largest hidden value of the layer
+  std::string name;               // "chunks of 127"
+  double max_logit_error = 0.0;   // largest |difference| to the golden logits, greedy ones included
+  double max_hidden_error = 0.0;  // relative to 1 + the largest hidden value of the layer
   double max_nll_error = 0.0;
-  std::int64_t argmax_misses = 0;     // where the golden top-2 margin exceeds the tolerance
+  std::int64_t argmax_misses = 0;  // where the golden top-2 margin exceeds the tolerance
   std::int64_t greedy_misses = 0;
   std::int64_t first_other_bit = -1;  // first position whose logits differ from the first route's
 };

@@ -17,8 +17,8 @@ Bytes bytes_of(const kernels::Weight& weight) {
 
 NamedResult<std::shared_ptr<const Network>> Decoder::create(ModelConfig config,
                                                             DecoderWeights weights) {
-  auto rope = kernels::RopeFrequencies::create(
-      {.theta = config.rope_theta, .head_dim = config.head_dim});
+  auto rope =
+      kernels::RopeFrequencies::create({.theta = config.rope_theta, .head_dim = config.head_dim});
   if (!rope) return NamedError(rope.error(), "rotary embeddings");
   try {
     return std::shared_ptr<const Network>(

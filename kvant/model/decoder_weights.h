@@ -19,17 +19,17 @@
 namespace kvant::model {
 
 struct AttentionWeights {
-  kernels::Weight q;              // [n_heads * head_dim, hidden_size]
-  kernels::Weight k;              // [n_kv_heads * head_dim, hidden_size]
-  kernels::Weight v;              // [n_kv_heads * head_dim, hidden_size]
-  kernels::Weight out;            // [hidden_size, n_heads * head_dim]
+  kernels::Weight q = {};         // [n_heads * head_dim, hidden_size]
+  kernels::Weight k = {};         // [n_kv_heads * head_dim, hidden_size]
+  kernels::Weight v = {};         // [n_kv_heads * head_dim, hidden_size]
+  kernels::Weight out = {};       // [hidden_size, n_heads * head_dim]
   const float* q_norm = nullptr;  // [head_dim]
   const float* k_norm = nullptr;  // [head_dim]
 };
 
 struct ShortConvWeights {
-  kernels::Weight in;           // [3 * hidden_size, hidden_size]: B, C, x
-  kernels::Weight out;          // [hidden_size, hidden_size]
+  kernels::Weight in = {};      // [3 * hidden_size, hidden_size]: B, C, x
+  kernels::Weight out = {};     // [hidden_size, hidden_size]
   const float* taps = nullptr;  // [conv_width, hidden_size], oldest first
   const float* bias = nullptr;  // [hidden_size] or null
 };
@@ -37,21 +37,21 @@ struct ShortConvWeights {
 struct LayerWeights {
   LayerKind kind = LayerKind::kAttention;
   const float* operator_norm = nullptr;  // [hidden_size]
-  AttentionWeights attention;            // of attention layers
-  ShortConvWeights conv;                 // of the others
+  AttentionWeights attention = {};       // of attention layers
+  ShortConvWeights conv = {};            // of the others
   const float* ffn_norm = nullptr;       // [hidden_size]
-  kernels::Weight gate;                  // [ffn_dim, hidden_size]
-  kernels::Weight up;                    // [ffn_dim, hidden_size]
-  kernels::Weight down;                  // [hidden_size, ffn_dim]
+  kernels::Weight gate = {};             // [ffn_dim, hidden_size]
+  kernels::Weight up = {};               // [ffn_dim, hidden_size]
+  kernels::Weight down = {};             // [hidden_size, ffn_dim]
 };
 
 struct DecoderWeights {
   std::shared_ptr<const WeightSet> files;  // keeps the mapped bytes alive
-  tensor::Buffer<float> owned;             // norms, taps, biases
-  kernels::Weight embedding;               // [vocab_size, hidden_size]
-  kernels::Weight head;                    // [vocab_size, hidden_size]; the embedding when tied
+  tensor::Buffer<float> owned = {};        // norms, taps, biases
+  kernels::Weight embedding = {};          // [vocab_size, hidden_size]
+  kernels::Weight head = {};               // [vocab_size, hidden_size]; the embedding when tied
   const float* final_norm = nullptr;       // [hidden_size]
-  std::vector<LayerWeights> layers;
+  std::vector<LayerWeights> layers = {};
 };
 
 // The weights of an LFM2 model under their Hugging Face names.

@@ -1,6 +1,7 @@
 #include "kvant/model/loader.h"
 
 #include <new>
+#include <utility>
 
 #include "kvant/model/decoder.h"
 
@@ -11,10 +12,10 @@ NamedResult<std::shared_ptr<const LoadedModel>> load_model(const std::string& di
   try {
     auto model = std::make_shared<LoadedModel>();
     model->config = KVANT_TRY(read_config(directory));
-    model->weights =
-        std::make_shared<const WeightSet>(KVANT_TRY(WeightSet::open(directory, access)));
-    model->network = KVANT_TRY(Decoder::create(
-        model->config, KVANT_TRY(load_lfm2_weights(model->config, model->weights))));
+    WeightSet files = KVANT_TRY(WeightSet::open(directory, access));
+    model->weights = std::make_shared<const WeightSet>(std::move(files));
+    DecoderWeights weights = KVANT_TRY(load_lfm2_weights(model->config, model->weights));
+    model->network = KVANT_TRY(Decoder::create(model->config, std::move(weights)));
     return std::shared_ptr<const LoadedModel>(std::move(model));
   } catch (const std::bad_alloc&) {
     return NamedError(Error{.code = ErrorCode::kOutOfMemory}, directory);

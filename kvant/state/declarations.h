@@ -11,7 +11,7 @@ namespace kvant::state {
 // all positions (keys and values, one row a position and KV head) or is a short convolution that
 // remembers its last conv_width - 1 inputs.
 struct Lfm2StateShape {
-  std::vector<Heads> kv_heads;  // [n_layers]; 0: a short convolution
+  std::vector<Heads> kv_heads = {};  // [n_layers]; 0: a short convolution
   Elements head_dim{0};
   std::int64_t conv_width = 3;  // taps; at least 2 where a layer is a convolution
   Elements hidden_size{0};

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstring>
 #include <limits>
+#include <system_error>
 
 namespace kvant {
 namespace {
@@ -173,7 +173,7 @@ std::string describe(const Error& error) {
   if (error.cause != 0 && error.code == ErrorCode::kDeviceFailed) {
     out += fmt::format(" (code {})", error.cause);
   } else if (error.cause != 0) {
-    out += fmt::format(" ({})", std::strerror(error.cause));
+    out += fmt::format(" ({})", std::system_category().message(error.cause));
   }
   return out;
 }

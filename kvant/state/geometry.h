@@ -43,9 +43,9 @@ struct Placed {
 
 struct PageGroup {
   codec::Kind codec = codec::Kind::kF32;
-  Bytes page_bytes{0};               // what one page costs, padding included
-  std::vector<std::int64_t> ratios;  // distinct ratios, one extent table each
-  std::vector<std::size_t> members;  // indices into Geometry::components
+  Bytes page_bytes{0};                 // what one page costs, padding included
+  std::vector<std::int64_t> ratios{};  // distinct ratios, one extent table each
+  std::vector<std::size_t> members{};  // indices into Geometry::components
 };
 
 struct Geometry {

@@ -54,10 +54,10 @@ struct Plan {
   Layout layout;
   PlanRequest request;
   Geometry geometry;
-  std::vector<ComponentPlan> components;  // as geometry.components
+  std::vector<ComponentPlan> components{};  // as geometry.components
 
-  Bytes logical_bytes{0};    // of one sequence, all components
-  Pages pages_per_sequence;  // of each group, for the whole context
+  Bytes logical_bytes{0};       // of one sequence, all components
+  Pages pages_per_sequence{0};  // of each group, for the whole context
 
   // Parts of the pool.
   Bytes page_bytes{0};       // n_sequences, whole pages of the context
@@ -71,6 +71,11 @@ struct Plan {
 
   Bytes total_bytes() const { return pool_bytes + table_bytes; }
   const ComponentPlan* find(LayerIndex layer, ComponentKind kind) const;
+
+  // Objects of a class that the pool's address space has room for.
+  std::int64_t n_slots(std::size_t object_class) const;
+  // The most objects that one step of max_step positions takes from the pool.
+  std::int64_t objects_per_step() const;
 };
 
 // Errors, in this order: kEmptyContext for a context below 1; kInvalidArgument for n_sequences

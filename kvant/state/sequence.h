@@ -50,7 +50,7 @@ class Sequence {
   static Result<Sequence> create(std::shared_ptr<PagePool> pool, Tokens context);
 
   Sequence(Sequence&&) noexcept = default;
-  Sequence& operator=(Sequence&&) noexcept = default;  // not while the target has a step open
+  Sequence& operator=(Sequence&& other) noexcept;
   ~Sequence() = default;
 
   Position position() const { return position_; }
@@ -118,12 +118,15 @@ class Sequence {
 
  private:
   Sequence() = default;
-  const Placed* find(LayerIndex layer, ComponentKind kind, bool in_pages) const;
+  enum class Place { kPage, kBlock };
+  const Placed* find(LayerIndex layer, ComponentKind kind, Place place) const;
   tensor::PagedRows view(const Placed& placed) const;
   std::span<float> block_floats(const Placed& placed) const;
   void forget() noexcept;
   Status count_needs(Position end);
-  Status copy_shared();
+  std::int64_t n_new_pages(std::size_t group, Position end) const;
+  Status check_readable() const;
+  Status copy_shared(Position end);
   Status copy_open_rows(std::size_t group, std::byte* to) const;
   void publish(Position end) noexcept;
 

@@ -1,0 +1,127 @@
+#include "kvant/state/geometry.h"
+
+#include <algorithm>
+#include <limits>
+#include <new>
+
+#include "kvant/base/checked.h"
+
+namespace kvant::state {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;  // a cache line, and the widest vector load
+
+// The end of `bytes` more bytes at the next aligned offset, and that offset; none on overflow.
+struct Span {
+  std::int64_t offset;
+  std::int64_t end;
+};
+
+std::optional<Span> append_aligned(std::int64_t begin, std::int64_t bytes) {
+  const auto raised = checked_add<std::int64_t>(begin, kAlignment - 1);
+  if (!raised) return std::nullopt;
+  const std::int64_t offset = *raised / kAlignment * kAlignment;
+  const auto end = checked_add(offset, bytes);
+  // Room for the padding behind the last component.
+  if (!end || *end > std::numeric_limits<std::int64_t>::max() - kAlignment) return std::nullopt;
+  return Span{.offset = offset, .end = *end};
+}
+
+Bytes padded(Bytes bytes) {
+  return Bytes((bytes.value() + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+std::int32_t group_of(Geometry& geometry, const ComponentSpec& spec) {
+  const auto found = std::ranges::find(geometry.groups, spec.codec, &PageGroup::codec);
+  const auto index = found - geometry.groups.begin();
+  if (found == geometry.groups.end()) geometry.groups.push_back({.codec = spec.codec});
+  return static_cast<std::int32_t>(index);
+}
+
+std::int32_t table_of(PageGroup& group, std::int64_t ratio) {
+  const auto found = std::ranges::find(group.ratios, ratio);
+  const auto index = found - group.ratios.begin();
+  if (found == group.ratios.end()) group.ratios.push_back(ratio);
+  return static_cast<std::int32_t>(index);
+}
+
+// False when the bytes overflow.
+bool place_in_page(Geometry& geometry, Placed& placed) {
+  const ComponentSpec& spec = placed.spec;
+  const auto row_bytes = codec::row_bytes(spec.codec, spec.row_width);
+  if (!row_bytes) return false;
+  const auto stride = checked_mul(row_bytes->value(), geometry.page_positions.value() / spec.ratio);
+  const auto bytes = stride ? checked_mul(*stride, spec.n_heads.value()) : std::nullopt;
+  if (!bytes) return false;
+  placed.group = group_of(geometry, spec);
+  PageGroup& group = geometry.groups[static_cast<std::size_t>(placed.group)];
+  const auto span = append_aligned(group.page_bytes.value(), *bytes);
+  if (!span) return false;
+  placed.table = table_of(group, spec.ratio);
+  placed.offset = Bytes(span->offset);
+  placed.row_bytes = *row_bytes;
+  placed.head_stride = Bytes(*stride);
+  placed.bytes = Bytes(*bytes);
+  group.page_bytes = Bytes(span->end);
+  group.members.push_back(geometry.components.size());
+  return true;
+}
+
+bool place_in_block(Geometry& geometry, Placed& placed) {
+  const auto row_bytes = checked_bytes(placed.spec.width, sizeof(float));
+  if (!row_bytes) return false;
+  const auto bytes = checked_mul(row_bytes->value(), placed.spec.n_rows.value());
+  const auto span = bytes ? append_aligned(geometry.block_bytes.value(), *bytes) : std::nullopt;
+  if (!span) return false;
+  placed.offset = Bytes(span->offset);
+  placed.row_bytes = *row_bytes;
+  placed.bytes = Bytes(*bytes);
+  geometry.block_bytes = Bytes(span->end);
+  return true;
+}
+
+Status place_all(const Layout& layout, Geometry& geometry) {
+  for (std::size_t layer = 0; layer < layout.layers.size(); ++layer) {
+    geometry.layer_begin.push_back(geometry.components.size());
+    for (const ComponentSpec& spec : layout.layers[layer].components) {
+      Placed placed{.layer = LayerIndex(static_cast<std::int64_t>(layer)), .spec = spec};
+      const bool fits = spec.discipline == Discipline::kRecurrent ? place_in_block(geometry, placed)
+                                                                  : place_in_page(geometry, placed);
+      if (!fits) {
+        return Error{.code = ErrorCode::kByteOverflow,
+                     .component = spec.kind,
+                     .layer = static_cast<std::int32_t>(layer),
+                     .actual = std::numeric_limits<std::uint64_t>::max()};
+      }
+      geometry.components.push_back(placed);
+    }
+  }
+  geometry.layer_begin.push_back(geometry.components.size());
+  for (PageGroup& group : geometry.groups) group.page_bytes = padded(group.page_bytes);
+  geometry.block_bytes = padded(geometry.block_bytes);
+  return ok();
+}
+
+}  // namespace
+
+const Placed* Geometry::find(LayerIndex layer, ComponentKind kind) const {
+  if (layer.value() < 0 || layer.index() + 1 >= layer_begin.size()) return nullptr;
+  for (std::size_t i = layer_begin[layer.index()]; i < layer_begin[layer.index() + 1]; ++i) {
+    if (components[i].spec.kind == kind) return &components[i];
+  }
+  return nullptr;
+}
+
+Result<Geometry> make_geometry(const Layout& layout) {
+  KVANT_TRY(layout.validate());
+  try {
+    Geometry geometry;
+    geometry.page_positions = layout.page_positions;
+    KVANT_TRY(place_all(layout, geometry));
+    return geometry;
+  } catch (const std::bad_alloc&) {
+    return Error{.code = ErrorCode::kOutOfMemory};
+  }
+}
+
+}  // namespace kvant::state

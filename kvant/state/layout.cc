@@ -1,0 +1,102 @@
+#include "kvant/state/layout.h"
+
+#include <bit>
+#include <cmath>
+
+namespace kvant::state {
+namespace {
+
+bool is_layer_memory(ComponentKind kind) {
+  return kind >= ComponentKind::kKeys && kind <= ComponentKind::kRecurrentState;
+}
+
+// One number of a declaration and the least it may be.
+struct Bound {
+  std::int64_t actual;
+  std::int64_t least;
+};
+
+Status validate_component(const ComponentSpec& spec, Tokens page_positions) {
+  const auto invalid = [](std::int64_t actual, std::int64_t expected) {
+    return Error{.code = ErrorCode::kLayoutInvalid,
+                 .actual = static_cast<std::uint64_t>(actual),
+                 .expected = static_cast<std::uint64_t>(expected)};
+  };
+  if (!is_layer_memory(spec.kind)) return invalid(static_cast<std::int64_t>(spec.kind), 0);
+  switch (spec.discipline) {
+    case Discipline::kAppend:
+      for (const auto [actual, least] : {Bound{spec.n_heads.value(), 1},
+                                         Bound{spec.row_width.value(), 1}, Bound{spec.ratio, 1}}) {
+        if (actual < least) return invalid(actual, least);
+      }
+      if (page_positions.value() % spec.ratio != 0) {
+        return invalid(spec.ratio, page_positions.value());
+      }
+      return ok();
+    case Discipline::kRecurrent:
+      for (const auto [actual, least] :
+           {Bound{spec.n_rows.value(), 1}, Bound{spec.width.value(), 1}}) {
+        if (actual < least) return invalid(actual, least);
+      }
+      if (std::isnan(spec.initial_value)) return invalid(0, 0);
+      return ok();
+    case Discipline::kWindowedAppend:
+    case Discipline::kRing:
+      break;
+  }
+  return Error{.code = ErrorCode::kUnsupported};
+}
+
+}  // namespace
+
+std::string_view name_of(Discipline discipline) {
+  switch (discipline) {
+    case Discipline::kAppend:
+      return "append";
+    case Discipline::kWindowedAppend:
+      return "windowed_append";
+    case Discipline::kRing:
+      return "ring";
+    case Discipline::kRecurrent:
+      return "recurrent";
+  }
+  return "unknown";
+}
+
+// Compared by bits, as everything that identifies a state: 0 and -0 differ.
+bool operator==(const ComponentSpec& a, const ComponentSpec& b) {
+  return a.kind == b.kind && a.discipline == b.discipline && a.codec == b.codec &&
+         a.n_heads == b.n_heads && a.row_width == b.row_width && a.ratio == b.ratio &&
+         a.n_rows == b.n_rows && a.width == b.width &&
+         std::bit_cast<std::uint32_t>(a.initial_value) ==
+             std::bit_cast<std::uint32_t>(b.initial_value);
+}
+
+Status Layout::validate() const {
+  if (layers.empty()) return Error{.code = ErrorCode::kLayoutInvalid, .expected = 1};
+  if (page_positions.value() < 1 || page_positions.value() > kMaxPagePositions) {
+    return Error{.code = ErrorCode::kLayoutInvalid,
+                 .actual = static_cast<std::uint64_t>(page_positions.value()),
+                 .expected = kMaxPagePositions};
+  }
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    std::uint32_t seen = 0;  // one bit a kind
+    for (const ComponentSpec& spec : layers[layer].components) {
+      Status status = validate_component(spec, page_positions);
+      const std::uint32_t bit = 1u << (static_cast<unsigned>(spec.kind) & 31u);
+      if (status && (seen & bit) != 0) {
+        status = Error{.code = ErrorCode::kLayoutInvalid, .actual = 2, .expected = 1};
+      }
+      seen |= bit;
+      if (!status) {
+        Error error = status.error();
+        error.layer = static_cast<std::int32_t>(layer);
+        error.component = spec.kind;
+        return error;
+      }
+    }
+  }
+  return ok();
+}
+
+}  // namespace kvant::state

@@ -1,0 +1,224 @@
+#include "kvant/state/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <optional>
+
+#include "kvant/base/checked.h"
+#include "kvant/state/page_table.h"
+
+namespace kvant::state {
+namespace {
+
+constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+// Half of what x86-64 and ARM processors map for a program (2^47).
+constexpr std::int64_t kMaxAddressBytes = std::int64_t{1} << 46;
+
+Status validate_request(const PlanRequest& request) {
+  if (request.context.value() < 1) return Error{.code = ErrorCode::kEmptyContext};
+  const struct {
+    std::int64_t actual, least;
+  } bounds[] = {{request.n_sequences, 1}, {request.n_snapshots, 0}, {request.max_step.value(), 1}};
+  for (const auto& bound : bounds) {
+    if (bound.actual < bound.least) {
+      return Error{.code = ErrorCode::kInvalidArgument,
+                   .actual = static_cast<std::uint64_t>(bound.actual),
+                   .expected = static_cast<std::uint64_t>(bound.least)};
+    }
+  }
+  return ok();
+}
+
+Error overflow(LayerIndex layer, ComponentKind kind) {
+  return Error{.code = ErrorCode::kByteOverflow,
+               .component = kind,
+               .layer = static_cast<std::int32_t>(layer.value()),
+               .actual = std::numeric_limits<std::uint64_t>::max()};
+}
+
+// Everything of a component but its bytes.
+ComponentPlan describe_component(const Placed& placed, Tokens context) {
+  const ComponentSpec& spec = placed.spec;
+  ComponentPlan plan{.layer = placed.layer, .kind = spec.kind, .discipline = spec.discipline};
+  if (spec.discipline == Discipline::kRecurrent) {
+    plan.shape = {1, spec.n_rows.value(), spec.width.value()};
+  } else {
+    plan.dtype = codec::dtype_of(spec.codec);
+    plan.shape = {spec.n_heads.value(), context.value() / spec.ratio, spec.row_width.value()};
+  }
+  return plan;
+}
+
+// Fills plan.components and plan.logical_bytes. Counts in unsigned 64 bits, so that the component
+// named by an overflow is the first whose sum leaves what a file or a device could express.
+Status count_components(Plan& plan) {
+  std::uint64_t sum = 0;
+  for (const Placed& placed : plan.geometry.components) {
+    ComponentPlan component = describe_component(placed, plan.request.context);
+    const auto size = [&](std::size_t i) { return static_cast<std::uint64_t>(component.shape[i]); };
+    const auto bytes = checked_product<std::uint64_t>(
+        {size(0), size(1), size(2), static_cast<std::uint64_t>(tensor::bytes_of(component.dtype))});
+    const auto total = bytes ? checked_add(sum, *bytes) : std::nullopt;
+    if (!total) return overflow(placed.layer, component.kind);
+    sum = *total;
+    component.logical_bytes = Bytes(static_cast<std::int64_t>(*bytes));
+    plan.components.push_back(component);
+  }
+  if (sum > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    return overflow(LayerIndex(-1), ComponentKind::kNone);
+  }
+  plan.logical_bytes = Bytes(static_cast<std::int64_t>(sum));
+  return ok();
+}
+
+// Views count heads and numbers of a row in 32 bits.
+Status check_view_limits(const Geometry& geometry) {
+  for (const Placed& placed : geometry.components) {
+    const auto widest = std::max(placed.spec.n_heads.value(), placed.spec.row_width.value());
+    if (widest > kMaxInt32) {
+      return Error{.code = ErrorCode::kAddressSpace,
+                   .component = placed.spec.kind,
+                   .layer = static_cast<std::int32_t>(placed.layer.value()),
+                   .actual = static_cast<std::uint64_t>(placed.bytes.value()),
+                   .expected = static_cast<std::uint64_t>(kMaxInt32)};
+    }
+  }
+  return ok();
+}
+
+// n * a + b, none on overflow or when an operand is none.
+std::optional<std::int64_t> scaled_sum(std::int64_t n, std::optional<std::int64_t> a,
+                                       std::optional<std::int64_t> b) {
+  const auto product = a ? checked_mul(n, *a) : std::nullopt;
+  return product && b ? checked_add(*product, *b) : std::nullopt;
+}
+
+// Address space when each class may use the whole budget.
+std::optional<std::int64_t> address_bytes(const Plan& plan) {
+  std::optional<std::int64_t> sum = 0;
+  // Slots are numbered in 32 bits, the last number marking the end of a list.
+  constexpr std::int64_t kMaxSlots = std::numeric_limits<std::uint32_t>::max();
+  for (std::size_t c = 0; c < plan.geometry.n_classes(); ++c) {
+    if (plan.n_slots(c) > kMaxSlots) return std::nullopt;
+    sum = scaled_sum(plan.n_slots(c), plan.geometry.class_bytes(c).value(), sum);
+  }
+  return sum;
+}
+
+Status count_pool(Plan& plan) {
+  const PlanRequest& request = plan.request;
+  const Geometry& geometry = plan.geometry;
+  const std::int64_t page = geometry.page_positions.value();
+  const std::int64_t pages = (request.context.value() - 1) / page + 1;
+  plan.pages_per_sequence = Pages(pages);
+
+  std::optional<std::int64_t> one_page_each = 0;
+  for (const PageGroup& group : geometry.groups) {
+    one_page_each = scaled_sum(1, group.page_bytes.value(), one_page_each);
+  }
+  const std::int64_t block = geometry.block_bytes.value();
+  const auto one_sequence = scaled_sum(pages, one_page_each, 0);
+  const auto page_bytes = scaled_sum(request.n_sequences, one_sequence, 0);
+  const auto recurrent_bytes = scaled_sum(request.n_sequences, block, block);
+  const auto snapshot_bytes =
+      scaled_sum(request.n_snapshots, scaled_sum(1, block, one_page_each), 0);
+  const auto pool_bytes = scaled_sum(1, snapshot_bytes, scaled_sum(1, page_bytes, recurrent_bytes));
+  if (!pool_bytes) return overflow(LayerIndex(-1), ComponentKind::kNone);
+  plan.page_bytes = Bytes(*page_bytes);
+  plan.recurrent_bytes = Bytes(*recurrent_bytes);
+  plan.snapshot_bytes = Bytes(*snapshot_bytes);
+  plan.pool_bytes = Bytes(*pool_bytes);
+
+  const auto address = address_bytes(plan);
+  if (!address || *address > kMaxAddressBytes) {
+    return Error{.code = ErrorCode::kAddressSpace,
+                 .actual = static_cast<std::uint64_t>(address.value_or(*pool_bytes)),
+                 .expected = static_cast<std::uint64_t>(kMaxAddressBytes)};
+  }
+  plan.address_bytes = Bytes(*address);
+  return ok();
+}
+
+Status count_tables(Plan& plan) {
+  const auto step = static_cast<std::int64_t>(sizeof(PoolRef)) * plan.objects_per_step();
+  const auto classes = static_cast<std::int64_t>(sizeof(std::int64_t) * plan.geometry.n_classes());
+  std::optional<std::int64_t> one = step + classes;
+  for (const PageGroup& group : plan.geometry.groups) {
+    one = scaled_sum(plan.pages_per_sequence.value(),
+                     PageTable::heap_bytes_for(group, Pages(1)).value(), one);
+  }
+  const auto all = scaled_sum(plan.request.n_sequences, one, 0);
+  const auto total = scaled_sum(1, all, plan.pool_bytes.value());
+  if (!total) return overflow(LayerIndex(-1), ComponentKind::kNone);
+  plan.table_bytes = Bytes(*all);
+  return ok();
+}
+
+}  // namespace
+
+std::string ComponentPlan::shape_text() const {
+  return fmt::format("[{}, {}, {}]", shape[0], shape[1], shape[2]);
+}
+
+std::int64_t Plan::n_slots(std::size_t object_class) const {
+  return pool_bytes.value() / geometry.class_bytes(object_class).value();
+}
+
+std::int64_t Plan::objects_per_step() const {
+  const std::int64_t page = geometry.page_positions.value();
+  const std::int64_t positions = std::min(request.max_step, request.context).value();
+  const auto n_groups = static_cast<std::int64_t>(geometry.groups.size());
+  // Whole pages of the step and a copy of the open one, each group; a copy of the block.
+  return n_groups * ((positions - 1) / page + 2) + 1;
+}
+
+const ComponentPlan* Plan::find(LayerIndex layer, ComponentKind kind) const {
+  const Placed* placed = geometry.find(layer, kind);
+  return placed == nullptr
+             ? nullptr
+             : &components[static_cast<std::size_t>(placed - geometry.components.data())];
+}
+
+Result<Plan> make_plan(const Layout& layout, const PlanRequest& request) {
+  KVANT_TRY(validate_request(request));
+  try {
+    Plan plan{.layout = layout, .request = request, .geometry = KVANT_TRY(make_geometry(layout))};
+    KVANT_TRY(count_components(plan));
+    KVANT_TRY(check_view_limits(plan.geometry));
+    KVANT_TRY(count_pool(plan));
+    KVANT_TRY(count_tables(plan));
+    return plan;
+  } catch (const std::bad_alloc&) {
+    return Error{.code = ErrorCode::kOutOfMemory};
+  }
+}
+
+Result<Tokens> longest_context(const Layout& layout, PlanRequest request, Bytes budget,
+                               Tokens maximum) {
+  if (maximum.value() < 1) return Error{.code = ErrorCode::kEmptyContext};
+  request.context = Tokens(1);
+  const Plan least = KVANT_TRY(make_plan(layout, request));
+  if (least.total_bytes() > budget) {
+    return Error{.code = ErrorCode::kOutOfMemory,
+                 .actual = static_cast<std::uint64_t>(least.total_bytes().value()),
+                 .expected = static_cast<std::uint64_t>(std::max<std::int64_t>(budget.value(), 0))};
+  }
+  // `fits` fits, `too_long` does not or is beyond the maximum; bytes never fall with the context.
+  std::int64_t fits = 1;
+  std::int64_t too_long = maximum.value() == std::numeric_limits<std::int64_t>::max()
+                              ? maximum.value()
+                              : maximum.value() + 1;
+  while (too_long - fits > 1) {
+    const std::int64_t middle = fits + (too_long - fits) / 2;
+    request.context = Tokens(middle);
+    const auto plan = make_plan(layout, request);
+    if (!plan && plan.error().code == ErrorCode::kOutOfMemory) return plan.error();
+    (plan && plan->total_bytes() <= budget ? fits : too_long) = middle;
+  }
+  return Tokens(fits);
+}
+
+}  // namespace kvant::state

@@ -29,19 +29,24 @@ function(kvant_room name)
     PRIVATE ${ROOM_PRIVATE_DEPS} $<BUILD_INTERFACE:kvant_flags>)
   set_property(GLOBAL APPEND PROPERTY KVANT_ROOMS kvant_${name})
 
-  if(KVANT_BUILD_TESTS AND tests)
+  if(KVANT_BUILD_TESTS)
     kvant_test(kvant_${name}_test LABEL unit SOURCES ${tests} DEPS kvant_${name} ${ROOM_TEST_DEPS})
   endif()
 endfunction()
 
-# kvant_test(TARGET LABEL label SOURCES file... [DEPS target...])
+# kvant_test(TARGET LABEL label SOURCES file... [DEPS target...]); no files: no program.
 function(kvant_test target)
   cmake_parse_arguments(T "" "LABEL" "SOURCES;DEPS" ${ARGN})
+  if(NOT T_SOURCES)
+    return()
+  endif()
   add_executable(${target} ${T_SOURCES})
   target_link_libraries(${target} PRIVATE ${T_DEPS} kvant_flags GTest::gmock GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE KVANT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # The sanitizers' allocators abort on requests beyond their limits unless told to fail like malloc.
   gtest_discover_tests(${target} DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS "${T_LABEL}" TIMEOUT 600)
+    PROPERTIES LABELS "${T_LABEL}" TIMEOUT 600 ENVIRONMENT
+    "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
 endfunction()
 
 # kvant_bench(TARGET SOURCES file... [DEPS target...]): a Google Benchmark program.

@@ -65,10 +65,10 @@ FORBIDDEN = [
     ("throw", r"\bthrow\b", "errors are values (base/result.h)", []),
     ("rtti", r"\bdynamic_cast\b|\btypeid\b|\bdynamic_pointer_cast\b", "no RTTI tricks", []),
     # new straight after a parenthesis is an owner's argument: unique_ptr<A> a(new A) with a private A()
-    ("ownership", r"(?<!\()\bnew\s+[A-Za-z_]|\bdelete\b\s*(?:\[\]\s*)?[A-Za-z_(*]",
+    ("ownership", r"(?:[\w=:?;{}]\s+|[={,])new\s+[A-Za-z_]|\bdelete\b\s*(?:\[\]\s*)?[A-Za-z_(*]",
      "no raw new or delete", ["kvant/base/log.cc", "kvant/tensor/device.cc"]),
 ]
-FORBIDDEN = [(name, re.compile(pattern), why, allowed) for name, pattern, why, allowed in FORBIDDEN]
+FORBIDDEN = [(name, re.compile(pattern, re.M), why, allowed) for name, pattern, why, allowed in FORBIDDEN]
 
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b(?!\(#\d+\))")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|farm|root|home|tmp)/[\w.]")
@@ -213,7 +213,7 @@ def check_forbidden(source):
         if source.path.startswith(tuple(allowed)):
             continue
         for match in pattern.finditer(source.code):
-            yield source.line_at(match.start()), f"{name}: {match.group(0).strip()} ({why})"
+            yield source.line_at(match.end()), f"{name}: {match.group(0).strip()} ({why})"
 
 
 def check_macros(source):

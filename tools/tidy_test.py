@@ -91,14 +91,14 @@ class TidyTest(unittest.TestCase):
         for text in ("float y = std::exp(x);", "double y = sinf (x);", "int y = rand();", "std::mt19937 g;",
                      'getenv("A");', "std::jthread t;", "auto t = std::chrono::steady_clock::now();",
                      'std::ifstream f("a");', "int fd = ::open(p, 0);", "std::cerr << 1;", 'printf("a");',
-                     "std::abort();", "assert(x);", "throw 1;", "dynamic_cast<A*>(b);", "auto* p = new A;",
+                     "std::abort();", "assert(x);", "throw 1;", "dynamic_cast<A*>(b);", "auto* p = new A;", "return new A;",
                      "delete p;", "delete[] p;"):
             self.assert_fires("forbidden", 2, "kvant/state/a.cc", "\n" + text + "\n")
 
     def test_lookalikes_are_not_forbidden(self):
         for text in ("float y = exp32(x);", "float y = std::sqrt(x);", "table.exp(x);", "A(const A&) = delete;",
                      "static_assert(x);", "// std::exp(x)", 'auto s = "throw new delete";', "int operand(int);",
-                     "Foo::open(path);", "std::unique_ptr<A> a(new A);", "int new_end = 2;", "snprintf(b, 1, f);"):
+                     "Foo::open(path);", "std::unique_ptr<A> a(\n    new A);", "int new_end = 2;", "snprintf(b, 1, f);"):
             self.assert_clean("kvant/state/a.cc", text + "\n")
 
     def test_tests_and_seams_may_do_what_others_may_not(self):

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 namespace kvant {
@@ -36,6 +38,10 @@ struct OpenedFile {
 };
 
 NamedResult<OpenedFile> open_regular(const std::string& path) {
+  // The system would open the part before the NUL: another file than the one named.
+  if (path.find('\0') != std::string::npos) {
+    return file_error(ErrorCode::kFileOpenFailed, path, EINVAL);
+  }
   // O_NONBLOCK: opening a named pipe must not hang; it is refused below.
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return file_error(ErrorCode::kFileOpenFailed, path, errno);
@@ -48,16 +54,19 @@ NamedResult<OpenedFile> open_regular(const std::string& path) {
 template <class Container>
 NamedResult<Container> read_into(const std::string& path, Bytes max_bytes) {
   OpenedFile file = KVANT_TRY(open_regular(path));
-  if (file.size > max_bytes.size()) {
-    return NamedError(
-        {.code = ErrorCode::kLimitExceeded, .actual = file.size, .expected = max_bytes.size()},
-        path);
+  const std::size_t limit = std::max(max_bytes, Bytes(0)).size();
+  if (file.size > limit) {
+    return NamedError({.code = ErrorCode::kLimitExceeded, .actual = file.size, .expected = limit},
+                      path);
   }
   Container out;
+  const NamedError no_memory({.code = ErrorCode::kOutOfMemory, .actual = file.size}, path);
   try {
     out.resize(file.size);
   } catch (const std::bad_alloc&) {
-    return NamedError({.code = ErrorCode::kOutOfMemory, .actual = file.size}, path);
+    return no_memory;
+  } catch (const std::length_error&) {
+    return no_memory;
   }
   std::size_t done = 0;
   while (done < file.size) {

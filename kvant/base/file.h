@@ -16,9 +16,12 @@
 
 namespace kvant {
 
-// Reads the whole of a regular file of at most `max_bytes`.
-// Errors: kFileOpenFailed, kNotAFile, kFileReadFailed, kLimitExceeded{actual: size, expected: max},
-// kOutOfMemory; each with the path as detail.
+// Reads the whole of a regular file of at most `max_bytes`. How much there is, is what the system
+// says when the file is opened: what is appended meanwhile is not read.
+// Errors: kFileOpenFailed{cause}, kNotAFile, kFileReadFailed{cause}, kFileTruncated{actual: bytes
+// there, expected: size} when it was cut meanwhile, kLimitExceeded{actual: size, expected: max},
+// kOutOfMemory{actual: size}; each with the path as detail.
+// Threads: any. Cost: one copy of the file.
 NamedResult<std::vector<std::byte>> read_file(const std::string& path, Bytes max_bytes);
 NamedResult<std::string> read_text_file(const std::string& path, Bytes max_bytes);
 
@@ -26,7 +29,7 @@ NamedResult<std::string> read_text_file(const std::string& path, Bytes max_bytes
 class MappedFile {
  public:
   // An empty file maps to an empty span.
-  // Errors: kFileOpenFailed, kNotAFile, kFileMapFailed; each with the path as detail.
+  // Errors: kFileOpenFailed{cause}, kNotAFile, kFileMapFailed{cause}; each with the path as detail.
   static NamedResult<MappedFile> open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

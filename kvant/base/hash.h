@@ -1,5 +1,5 @@
-// XXH3-128 for checksums of payloads and digests of test outputs. Not for identity: a page key or
-// a fingerprint is a cryptographic hash.
+// XXH3-128 (seed 0) for checksums of payloads and digests of test outputs. Not for identity: a page
+// key or a fingerprint is a cryptographic hash.
 #pragma once
 
 #include <array>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 
 namespace kvant {
 
@@ -21,8 +22,10 @@ struct Digest128 {
 
 Digest128 xxh3_128(std::span<const std::byte> bytes);
 
+// The digest of the numbers' bytes as they lie in memory. Numbers only: a struct's padding is not
+// part of its value.
 template <class T>
-  requires std::is_trivially_copyable_v<T>
+  requires std::is_arithmetic_v<T>
 Digest128 xxh3_128_of(std::span<const T> values) {
   return xxh3_128(std::as_bytes(values));
 }

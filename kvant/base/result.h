@@ -28,7 +28,7 @@ class [[nodiscard]] Result {
   template <class U = T>
     requires(std::is_constructible_v<T, U &&> && !std::is_same_v<std::remove_cvref_t<U>, Result> &&
              !std::is_convertible_v<U &&, E>)
-  Result(U&& value)  // NOLINT: a value is a Result
+  explicit(!std::is_convertible_v<U&&, T>) Result(U&& value)  // NOLINT: a value is a Result
       : storage_(std::in_place_index<0>, std::forward<U>(value)) {}
 
   template <class F>
@@ -39,8 +39,12 @@ class [[nodiscard]] Result {
   bool has_value() const noexcept { return storage_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
 
+  // The value and the error may be asked for only where they are: KVANT_CHECK.
   T& value() & { return checked_value(); }
-  const T& value() const& { return const_cast<Result*>(this)->checked_value(); }
+  const T& value() const& {
+    KVANT_CHECK(has_value());
+    return *std::get_if<0>(&storage_);
+  }
   T&& value() && { return std::move(checked_value()); }
   T& operator*() & { return checked_value(); }
   const T& operator*() const& { return value(); }
@@ -49,11 +53,11 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
   const E& error() const& {
-    KVANT_CHECK(!has_value());
+    KVANT_CHECK(storage_.index() == 1);
     return *std::get_if<1>(&storage_);
   }
   E&& error() && {
-    KVANT_CHECK(!has_value());
+    KVANT_CHECK(storage_.index() == 1);
     return std::move(*std::get_if<1>(&storage_));
   }
 
@@ -88,11 +92,11 @@ class [[nodiscard]] Result<void, E> {
   void value() const { KVANT_CHECK(has_value()); }
 
   const E& error() const& {
-    KVANT_CHECK(!has_value());
+    KVANT_CHECK(storage_.index() == 1);
     return *std::get_if<1>(&storage_);
   }
   E&& error() && {
-    KVANT_CHECK(!has_value());
+    KVANT_CHECK(storage_.index() == 1);
     return std::move(*std::get_if<1>(&storage_));
   }
 
@@ -109,8 +113,8 @@ inline Status ok() { return {}; }
 
 }  // namespace kvant
 
-// Evaluates a Result: its value, or returns its error from the enclosing function. (A statement
-// expression: g++, clang and nvcc have it.)
+// Evaluates a Result: its value, or returns its error from the enclosing function. Not to be nested
+// in its own argument. (A statement expression: g++, clang and nvcc have it.)
 #define KVANT_TRY(...)                                                 \
   __extension__({                                                      \
     auto kvant_try_result = (__VA_ARGS__);                             \

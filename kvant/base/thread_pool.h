@@ -6,19 +6,21 @@
 // task's result must depend on its index alone (docs/numerics.md), so no result depends on the
 // thread count.
 //
-// A caller who finds the pool busy with another caller's work runs its own tasks alone instead of
-// waiting, so any number of sessions may share a pool and none can block another. A task must not
-// call run on its own pool.
+// A caller who finds the pool busy with another caller's work runs its own tasks alone, as worker
+// 0, instead of waiting: any number of sessions may share a pool and none can block another. The
+// same happens to a task that calls run on its own pool. A task must not throw.
 //
 // Idle threads spin for some microseconds (a decode step has a hundred short parallel parts), then
 // sleep.
+//
+// Rejected: a mutex held by the running caller. A task calling run would lock it twice on one
+// thread, which a std::mutex leaves undefined even for try_lock.
 #pragma once
 
 #include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -29,7 +31,8 @@ namespace kvant {
 class ThreadPool {
  public:
   // A pool that works with `n_threads` threads, the caller of run being one; 1 starts none.
-  // Errors: kInvalidArgument for 0 or more than 1024; kThreadFailed{cause}: none is left running.
+  // Errors: kInvalidArgument{actual: n_threads, expected: the most} for less than 1 or more than
+  // 1024; kThreadFailed{cause}, kOutOfMemory: none is left running.
   static Result<std::unique_ptr<ThreadPool>> create(int n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -40,13 +43,14 @@ class ThreadPool {
   // Threads: any number of callers. Allocates nothing.
   template <std::invocable<std::int64_t, int> Task>
   void run(std::int64_t n_tasks, const Task& task) {
-    run_erased(n_tasks, &task, [](const void* context, std::int64_t index, int worker) {
+    run_erased(n_tasks, &task, [](const void* context, std::int64_t index, int worker) noexcept {
       (*static_cast<const Task*>(context))(index, worker);
     });
   }
 
  private:
-  using Call = void (*)(const void* context, std::int64_t index, int worker);
+  // noexcept: unwinding out of a task would leave other threads inside a job that is gone.
+  using Call = void (*)(const void* context, std::int64_t index, int worker) noexcept;
 
   ThreadPool() = default;
   void run_erased(std::int64_t n_tasks, const void* context, Call call);
@@ -54,9 +58,10 @@ class ThreadPool {
   void take_tasks(int worker);
   bool enter();
   void leave();
+  void wait_until_empty();
 
   std::vector<std::jthread> workers_;
-  std::mutex owner_;  // held by the caller whose job is running
+  std::atomic<bool> busy_{false};  // true while some caller's job is running; that caller owns it
 
   // The running job: written by the owner while entrants_ is kClosed alone.
   Call call_ = nullptr;

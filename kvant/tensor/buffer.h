@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "kvant/base/checked.h"
 #include "kvant/base/result.h"
@@ -13,13 +14,20 @@
 namespace kvant::tensor {
 
 template <class T>
-  requires std::is_trivially_copyable_v<T>
+  requires(std::is_trivially_copyable_v<T> && alignof(T) <= 64)
 class Buffer {
  public:
   Buffer() = default;
+  Buffer(Buffer&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
 
-  // n zeroed elements.
-  // Errors: kOutOfMemory{actual: bytes requested}.
+  // n zeroed elements, all in memory at once (Device::reserve is the lazy one).
+  // Errors: kOutOfMemory{actual: bytes requested, UINT64_MAX when they do not fit}.
   static Result<Buffer> create(Elements n) {
     const Bytes bytes = KVANT_TRY(checked_bytes(n, static_cast<std::int64_t>(sizeof(T))));
     const auto padded = checked_round_up<std::uint64_t>(bytes.size() + (bytes.size() == 0), 64);

@@ -30,6 +30,7 @@ class HostDevice final : public Device {
   }
 
   Status release(std::byte* data, Bytes bytes) override {
+    if (bytes.value() <= 0) return ok();
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
     const auto begin = reinterpret_cast<std::uintptr_t>(data);
     const std::uintptr_t end = begin + bytes.size();
@@ -50,8 +51,7 @@ class HostDevice final : public Device {
   }
 
   Status fill(std::byte* to, std::int64_t n_floats, float value) override {
-    auto* floats = reinterpret_cast<float*>(to);
-    std::fill(floats, floats + n_floats, value);
+    if (n_floats > 0) std::fill_n(reinterpret_cast<float*>(to), n_floats, value);
     return ok();
   }
 

@@ -69,13 +69,16 @@ class Device {
   virtual Result<DeviceMemory> reserve(Bytes bytes) = 0;
 
   // Gives the memory behind part of a reservation back; it reads as zero afterwards. Whole pages of
-  // the operating system only: bytes at ragged ends are set to zero instead.
+  // the operating system only: bytes at ragged ends are set to zero instead. 0 bytes: nothing.
+  // Errors: kDeviceFailed{cause}; the bytes are then unspecified.
   virtual Status release(std::byte* data, Bytes bytes) = 0;
 
+  // The two ranges must not overlap. 0 bytes copy nothing, whatever the pointers.
   // Errors: kCopyFailed{actual: bytes, cause}; the destination's bytes are then unspecified.
   virtual Status copy(std::byte* to, const std::byte* from, Bytes bytes) = 0;
 
-  // Sets n floats at `to` to `value`. Errors: kInitialiseFailed.
+  // Sets n floats at `to`, aligned to 4 bytes, to `value`. Errors: kInitialiseFailed{cause}; the
+  // floats are then unspecified.
   virtual Status fill(std::byte* to, std::int64_t n_floats, float value) = 0;
 
   // Returns when all work submitted so far has finished. Errors: kDeviceFailed{cause}.

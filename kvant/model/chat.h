@@ -10,9 +10,18 @@
 // reply's text encoded again may give other ids, which would break the cached prefix.
 //
 // The model's own template (Jinja) is not run. detect says whether it describes this format.
+//
+// bos is written exactly once or not at all, whoever the model expects it from:
+//
+//   template prints bos_token | tokenizer adds bos | ids start with bos
+//   yes                       | yes or no          | yes
+//   no                        | yes                | yes
+//   no                        | no                 | no
+//   (no template)             | yes or no          | yes, if the tokenizer has one
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,7 +64,7 @@ class ChatFormat {
   // One line for the user when the template is not exactly this format, else empty.
   std::string_view note() const;
 
-  // Ids of a whole conversation, with bos when the tokenizer has one.
+  // Ids of a whole conversation, with bos as the table above says.
   // Errors: kBadValue for a role that is not a word; kOutOfMemory.
   NamedResult<std::vector<TokenId>> render(std::span<const ChatMessage> messages,
                                            GenerationPrompt prompt) const;
@@ -76,6 +85,7 @@ class ChatFormat {
   NamedStatus append_text(std::string_view text, std::vector<TokenId>& out) const;
 
   Tokenizer tokenizer_;
+  std::optional<TokenId> bos_id_;  // written once, before the first message
   TokenId start_id_ = 0;
   TokenId end_id_ = 0;
   TemplateMatch match_ = TemplateMatch::kMissing;

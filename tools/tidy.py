@@ -32,9 +32,10 @@ BELOW = {
 
 ALLOWED_MACROS = {"KVANT_CHECK", "KVANT_DCHECK", "KVANT_TRY"}
 
-# Folders of kernels/ built with flags of one processor. An inline function seen there may be
-# emitted with those flags and then taken by the linker for the whole program.
-TARGET_FOLDERS = ("avx2", "avx512", "neon")
+# Folders of kernels/ built with flags of one processor, and simd/, the templates that they share. An
+# inline function seen there may be emitted with those flags and then taken by the linker for the
+# whole program.
+TARGET_FOLDERS = ("avx2", "avx512", "neon", "simd")
 TARGET_STD_HEADERS = {"cstddef", "cstdint", "cstring", "cmath", "bit", "limits", "immintrin.h",
                       "arm_neon.h"}
 
@@ -190,12 +191,12 @@ def check_target_files(source):
     parts = source.path.split("/")
     if not (source.is_cxx and source.room == "kernels" and parts[2] in TARGET_FOLDERS):
         return
-    own = f"kvant/kernels/{parts[2]}/"
+    own = (f"kvant/kernels/{parts[2]}/", "kvant/kernels/simd/")
     for line, is_system, path in source.includes():
         fine = path in TARGET_STD_HEADERS if is_system else (
-            path == "kvant/kernels/kernel_table.h" or path.startswith(own) or path.endswith("_inl.h"))
+            path == "kvant/kernels/kernel_table.h" or path.startswith(own) or path.endswith(("_inl.h", "_terms.h")))
         if not fine:
-            yield line, f"built with {parts[2]} flags: may not include {path}"
+            yield line, f"built with flags of one processor: may not include {path}"
 
 
 def check_heavy_headers(source):

@@ -78,8 +78,11 @@ class TidyTest(unittest.TestCase):
         self.assert_fires("target_files", 1, path, '#include "kvant/kernels/math.h"\n')
         self.assert_fires("target_files", 1, path, '#include "kvant/tensor/half.h"\n')
         self.assert_fires("target_files", 1, path, "#include <algorithm>\n")
+        self.assert_fires("target_files", 1, path, '#include "kvant/kernels/avx512/lanes.h"\n')
+        self.assert_fires("target_files", 2, "kvant/kernels/simd/a.h", ROOM_HEADER + "#include <vector>\n")
         self.assert_clean(path, '#include <immintrin.h>\n#include "kvant/kernels/kernel_table.h"\n'
-                                '#include "kvant/kernels/avx2/lanes.h"\n#include "kvant/kernels/exp_inl.h"\n')
+                                '#include "kvant/kernels/avx2/lanes.h"\n#include "kvant/kernels/exp_inl.h"\n'
+                                '#include "kvant/kernels/simd/rows.h"\n')
 
     def test_heavy_headers_stay_in_one_file(self):
         include = "#include <spdlog/spdlog.h>\n"

@@ -30,7 +30,7 @@ struct Dots {
 enum class Stream : std::uint8_t { kFromCache, kFromMemory };
 
 // The last width % 16 numbers of a row and -0.
-template <tensor::Dtype kType>
+template <class Vector, tensor::Dtype kType>
 void copy_last_block(const std::byte* row, std::int64_t width, std::byte* block) {
   constexpr std::int64_t kSize = kBytes<kType>;
   for (std::int64_t i = 0; i < kLanes * kSize; ++i) {
@@ -81,7 +81,7 @@ void widen_in_lanes(const std::byte* row, std::int64_t width, float* to) {
   }
   if (full < width) {
     alignas(64) Array<std::byte, kLanes * kBytes<kType>> block;
-    copy_last_block<kType>(row, width, block);
+    copy_last_block<Vector, kType>(row, width, block);
     Vector::template lanes<kType>(block).store(to + full);
   }
 }

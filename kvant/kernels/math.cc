@@ -51,10 +51,13 @@ double exp_of(double x, double lo) {
   if (x < kLowest) return 0.0;
   const double n = std::fma(x, kLog2E, kRound) - kRound;
   const double r_hi = std::fma(-n, kLn2Hi, x);
-  const double r = std::fma(-n, kLn2Lo, r_hi) + lo;
+  // What is left as a sum of r and, far below it, r_lo.
+  const double r_near = std::fma(-n, kLn2Lo, r_hi);
+  const double r = r_near + lo;
+  const double r_lo = std::fma(-n, kLn2Lo, r_hi - r_near) + ((r_near - r) + lo);
   double q = kExpTerms[0];
   for (std::size_t i = 1; i < std::size(kExpTerms); ++i) q = std::fma(q, r, kExpTerms[i]);
-  const double p = 1.0 + std::fma(r * r, q, r);
+  const double p = 1.0 + (r + std::fma(r * r, q, r_lo));
   // Two factors, since 2^n alone may be out of range where the result is not.
   const auto exponent = static_cast<std::int64_t>(n);
   const std::int64_t half = exponent >> 1;

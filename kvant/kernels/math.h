@@ -17,7 +17,7 @@ double exp64(double x);
 // The natural logarithm, within 1 ulp. log64(0) is -infinity; NaN below 0 and for NaN.
 double log64(double x);
 
-// base^exponent for base > 0, relative error below 2e-16 where the result is normal and
+// base^exponent for base > 0, relative error below 3e-16 where the result is normal and
 // |exponent * log(base)| < 700. NaN for base < 0 or a NaN; pow64(0, y) is 0, 1 or infinity.
 double pow64(double base, double exponent);
 

@@ -37,7 +37,7 @@ struct Tile {
     alignas(32) Blocks<kType, kColumns> last;
     if (dots.width % kLanes != 0) {
       for (int c = 0; c < kColumns; ++c) {
-        simd::copy_last_block<kType>(dots.rows + c * dots.row_bytes, dots.width, last[c]);
+        simd::copy_last_block<Vector, kType>(dots.rows + c * dots.row_bytes, dots.width, last[c]);
       }
     }
     if constexpr (kTileRows == 1) {

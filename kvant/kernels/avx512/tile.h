@@ -49,7 +49,7 @@ struct Tile {
       constexpr std::int64_t kBlockBytes = kLanes * simd::kBytes<kType>;
       alignas(64) simd::Array<simd::Array<std::byte, kBlockBytes>, kColumns> last;
       for (int c = 0; c < kColumns; ++c) {
-        simd::copy_last_block<kType>(dots.rows + c * dots.row_bytes, dots.width, last[c]);
+        simd::copy_last_block<Vector, kType>(dots.rows + c * dots.row_bytes, dots.width, last[c]);
       }
       step(last[0], kBlockBytes, dots.x + full);
     }

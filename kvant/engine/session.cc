@@ -153,6 +153,13 @@ NamedResult<FinishReason> Session::generate(const GenerateOptions& options, Samp
   return FinishReason::kLength;
 }
 
+Bytes Session::allocated_bytes() const {
+  const std::size_t lists =
+      tokens_.capacity() * sizeof(TokenId) + logits_.capacity() * sizeof(float);
+  return sequence_.resident_bytes() + sequence_.table_bytes() + runner_.workspace_bytes() +
+         Bytes(static_cast<std::int64_t>(lists));
+}
+
 NamedResult<Session::Checkpoint> Session::checkpoint() const {
   auto snapshot = sequence_.snapshot();
   if (!snapshot) return NamedError(snapshot.error(), "checkpoint");

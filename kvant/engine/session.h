@@ -93,8 +93,12 @@ class Session {
   std::span<const float> last_logits() const { return logits_; }
   const Figures& figures() const { return figures_; }
   const MemoryPlan& memory_plan() const { return plan_; }
+  // Bytes of scratch really allocated; equals memory_plan().workspace_bytes.
+  Bytes workspace_bytes() const { return runner_.workspace_bytes(); }
   // Bytes of state that the sequence holds now.
   Bytes state_bytes() const { return sequence_.resident_bytes(); }
+  // Bytes taken so far of those that memory_plan().total() counts.
+  Bytes allocated_bytes() const;
   const model::LoadedModel& model() const { return *model_; }
 
  private:

@@ -39,7 +39,7 @@ TARGET_FOLDERS = ("avx2", "avx512", "neon", "simd")
 TARGET_STD_HEADERS = {"cstddef", "cstdint", "cstring", "cmath", "bit", "limits", "immintrin.h",
                       "arm_neon.h"}
 
-# Headers that are slow to compile or leak macros: one file of the program or library each.
+# Headers that are slow to compile or leak macros: one file of a room, or of the program, each.
 HEAVY_HEADERS = ("CLI/", "spdlog/", "nlohmann/", "toml++/")
 
 LIBM = "exp exp2 expm1 log log2 log10 log1p pow sin cos tan sinh cosh tanh asin acos atan atan2 " \
@@ -292,15 +292,16 @@ RULES = {name[len("check_"):]: rule for name, rule in list(globals().items())
 
 
 def heavy_header_twice(sources):
-    """Across files: a heavy header is included by one file of library or program."""
+    """Across files: a heavy header is included by one file of a room or of the program."""
     seen = {}
     for source in sources:
         if not source.is_cxx or source.is_test:
             continue
         for line, _, path in source.includes():
             heavy = next((h for h in HEAVY_HEADERS if path.startswith(h)), None)
-            if heavy and seen.setdefault(heavy, source.path) != source.path:
-                yield source.path, line, f"{path} is included by {seen[heavy]} already"
+            first = seen.setdefault((heavy, source.room), source.path)
+            if heavy and first != source.path:
+                yield source.path, line, f"{path} is included by {first} already"
 
 
 # --- running them --------------------------------------------------------------------------------

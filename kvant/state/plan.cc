@@ -185,7 +185,8 @@ const ComponentPlan* Plan::find(LayerIndex layer, ComponentKind kind) const {
 Result<Plan> make_plan(const Layout& layout, const PlanRequest& request) {
   KVANT_TRY(validate_request(request));
   try {
-    Plan plan{.layout = layout, .request = request, .geometry = KVANT_TRY(make_geometry(layout))};
+    Plan plan{.layout = layout, .request = request, .geometry = {}};
+    plan.geometry = KVANT_TRY(make_geometry(layout));
     KVANT_TRY(count_components(plan));
     KVANT_TRY(check_view_limits(plan.geometry));
     KVANT_TRY(count_pool(plan));

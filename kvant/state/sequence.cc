@@ -33,8 +33,8 @@ Result<Sequence> Sequence::create(std::shared_ptr<PagePool> pool, Tokens context
     sequence.capacity_ = context;
     sequence.tables_.reserve(plan.geometry.groups.size());
     for (const PageGroup& group : plan.geometry.groups) {
-      sequence.tables_.push_back(
-          KVANT_TRY(PageTable::create(group, plan.layout.page_positions, pages)));
+      PageTable table = KVANT_TRY(PageTable::create(group, plan.layout.page_positions, pages));
+      sequence.tables_.push_back(std::move(table));
     }
     sequence.needs_.resize(plan.geometry.n_classes());
     sequence.taken_.reserve(static_cast<std::size_t>(plan.objects_per_step()));

@@ -1,6 +1,8 @@
 // Small layouts for the tests of inference state.
 #pragma once
 
+#include <limits>
+
 #include "kvant/state/layout.h"
 
 namespace kvant::test {
@@ -34,7 +36,7 @@ inline state::Layout mixed_layout(std::int64_t page_positions) {
       {{recurrent_spec(kConvState, 2, 1, 0.0F)}},
       {},
       {{append_spec(kCompressedKv, codec::Kind::kF32, 1, 2, 2),
-        recurrent_spec(kMainScoreState, 1, 3, -INFINITY)}},
+        recurrent_spec(kMainScoreState, 1, 3, -std::numeric_limits<float>::infinity())}},
   };
   return layout;
 }

@@ -5,6 +5,7 @@
 // from then on.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -82,11 +83,11 @@ class TestDevice final : public tensor::Device {
     return {.code = code, .cause = 5, .actual = static_cast<std::uint64_t>(bytes.value())};
   }
 
-  std::int64_t n_calls_ = 0;
+  std::atomic<std::int64_t> n_calls_{0};
   std::int64_t failing_call_ = -1;
   Failing failing_ = Failing::kOnce;
   std::int64_t n_failures_ = 0;
-  std::int64_t copied_bytes_ = 0;
+  std::atomic<std::int64_t> copied_bytes_{0};
   std::int64_t granule_ = 1;
 };
 

@@ -76,9 +76,9 @@ struct RopeArgs {
 
 // Causal grouped-query attention of a span of rows of one sequence over the pages of one layer.
 struct AttentionArgs {
-  const float* q = nullptr;  // [n_rows, n_heads, head_dim]
-  tensor::PagedRows keys;    // rows of the span itself included
-  tensor::PagedRows values;  // extents pairwise equal to those of keys in first_row and n_rows
+  const float* q = nullptr;       // [n_rows, n_heads, head_dim]
+  tensor::PagedRows keys = {};    // rows of the span itself included
+  tensor::PagedRows values = {};  // extents pairwise equal to those of keys in first_row and n_rows
   std::int64_t n_rows = 0;
   std::int64_t n_heads = 0;      // a multiple of keys.n_heads
   std::int64_t rows_before = 0;  // row i of the span sees the first rows_before + i + 1 rows

@@ -235,12 +235,26 @@ void merge_query(QueryBlock<Tile>& block, std::int64_t i, float max, float sum) 
   merge_row(sums, width, Vector::all(a), Vector::all(b), out);
 }
 
-template <class Tile, tensor::Dtype kKey, tensor::Dtype kValue>
+// Calls f with the type as a constant: the leaves are compiled for each, the walk once.
+template <class Tile, class F>
+void with_type(tensor::Dtype dtype, const F& f) {
+  switch (dtype) {
+    case tensor::Dtype::kF16:
+      return f.template operator()<tensor::Dtype::kF16>();
+    case tensor::Dtype::kBf16:
+      return f.template operator()<tensor::Dtype::kBf16>();
+    default:
+      return f.template operator()<tensor::Dtype::kF32>();
+  }
+}
+
+template <class Tile>
 void attend_extent(QueryBlock<Tile>& block, const ExtentRows& extent) {
   std::int64_t from = 0;
   while (from < block.n && visible_rows(block, extent, from) == 0) ++from;
   if (from == block.n) return;
-  score_rows<Tile, kKey>(block, extent);
+  with_type<Tile>(block.args.keys.dtype,
+                  [&]<tensor::Dtype kKey>() { score_rows<Tile, kKey>(block, extent); });
   float max[kAttentionQueries];
   float sum[kAttentionQueries];
   for (std::int64_t i = from; i < block.n; ++i) {
@@ -248,19 +262,20 @@ void attend_extent(QueryBlock<Tile>& block, const ExtentRows& extent) {
     weigh<typename Tile::Vector>(block.scores + i * block.score_stride, visible, block.args.scale,
                                  max[i], sum[i]);
   }
-  sum_values<Tile, kValue>(block, extent, from);
+  with_type<Tile>(block.args.values.dtype,
+                  [&]<tensor::Dtype kValue>() { sum_values<Tile, kValue>(block, extent, from); });
   for (std::int64_t i = from; i < block.n; ++i) merge_query(block, i, max[i], sum[i]);
 }
 
-template <class Tile, tensor::Dtype kKey, tensor::Dtype kValue>
+template <class Tile>
 void attend_block(QueryBlock<Tile>& block) {
   using Vector = typename Tile::Vector;
   const tensor::PagedRows& keys = block.args.keys;
   const tensor::PagedRows& values = block.args.values;
   for (std::int64_t i = 0; i < block.n; ++i) {
     block.seen[i] = false;
-    pack_activations<Vector>(kKey, block.args.q + block.head_of(i) * keys.row_width, keys.row_width,
-                             block.queries + i * block.query_stride);
+    pack_activations<Vector>(keys.dtype, block.args.q + block.head_of(i) * keys.row_width,
+                             keys.row_width, block.queries + i * block.query_stride);
   }
   std::int64_t before = 0;
   for (std::int64_t e = 0; e < block.part.n_extents; ++e) {
@@ -274,7 +289,7 @@ void attend_block(QueryBlock<Tile>& block) {
         .before = before,
         .n_rows = k.n_rows,
         .lane = k.first_row % kLanes};
-    attend_extent<Tile, kKey, kValue>(block, extent);
+    attend_extent(block, extent);
     before += k.n_rows;
   }
   for (std::int64_t i = 0; i < block.n; ++i) {
@@ -287,8 +302,8 @@ void attend_block(QueryBlock<Tile>& block) {
   }
 }
 
-template <class Tile, tensor::Dtype kKey, tensor::Dtype kValue>
-void attention_of(const AttentionArgs& args, const AttentionPart& part, float* scratch) {
+template <class Tile>
+void attention(const AttentionArgs& args, const AttentionPart& part, float* scratch) {
   const auto padded = [](std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; };
   QueryBlock<Tile> block{.args = args, .part = part};
   block.query_stride = padded(args.keys.row_width);
@@ -301,31 +316,7 @@ void attention_of(const AttentionArgs& args, const AttentionPart& part, float* s
   for (std::int64_t i = 0; i < n; i += kAttentionQueries) {
     block.first = i;
     block.n = n - i < kAttentionQueries ? n - i : kAttentionQueries;
-    attend_block<Tile, kKey, kValue>(block);
-  }
-}
-
-template <class Tile, tensor::Dtype kKey>
-void attention_of_keys(const AttentionArgs& args, const AttentionPart& part, float* scratch) {
-  switch (args.values.dtype) {
-    case tensor::Dtype::kF16:
-      return attention_of<Tile, kKey, tensor::Dtype::kF16>(args, part, scratch);
-    case tensor::Dtype::kBf16:
-      return attention_of<Tile, kKey, tensor::Dtype::kBf16>(args, part, scratch);
-    default:
-      return attention_of<Tile, kKey, tensor::Dtype::kF32>(args, part, scratch);
-  }
-}
-
-template <class Tile>
-void attention(const AttentionArgs& args, const AttentionPart& part, float* scratch) {
-  switch (args.keys.dtype) {
-    case tensor::Dtype::kF16:
-      return attention_of_keys<Tile, tensor::Dtype::kF16>(args, part, scratch);
-    case tensor::Dtype::kBf16:
-      return attention_of_keys<Tile, tensor::Dtype::kBf16>(args, part, scratch);
-    default:
-      return attention_of_keys<Tile, tensor::Dtype::kF32>(args, part, scratch);
+    attend_block(block);
   }
 }
 

@@ -24,7 +24,7 @@ struct EvalSetup {
   codec::Kind keys = codec::Kind::kF32;
   codec::Kind values = codec::Kind::kF32;
   // Called now and then: items done, items in all.
-  std::function<void(std::int64_t done, std::int64_t all)> progress;
+  std::function<void(std::int64_t done, std::int64_t all)> progress = {};
 };
 
 struct RecallCase {

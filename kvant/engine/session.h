@@ -33,7 +33,7 @@ std::string_view name_of(FinishReason reason);
 
 struct GenerateOptions {
   std::int64_t max_tokens = 256;
-  std::span<const TokenId> stop_tokens;  // not emitted, not put into the state
+  std::span<const TokenId> stop_tokens = {};  // not emitted, not put into the state
 };
 
 // Speed and work since the session began.

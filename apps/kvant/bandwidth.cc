@@ -1,0 +1,65 @@
+#include "apps/kvant/bandwidth.h"
+
+#include <atomic>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "apps/kvant/output_file.h"
+#include "apps/kvant/temporary_directory.h"
+#include "kvant/base/clock.h"
+#include "kvant/base/prng.h"
+
+namespace kvant::app {
+namespace {
+
+// Four sums of their own, so that no addition waits for the one before.
+std::uint64_t sum_words(std::span<const std::byte> bytes) {
+  constexpr std::size_t kStep = 4 * sizeof(std::uint64_t);
+  std::uint64_t sums[4] = {};
+  for (std::size_t at = 0; at + kStep <= bytes.size(); at += kStep) {
+    std::uint64_t words[4];
+    std::memcpy(words, bytes.data() + at, kStep);
+    for (int i = 0; i < 4; ++i) sums[i] += words[i];
+  }
+  return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+NamedStatus write_file(const std::string& path) {
+  constexpr std::size_t kPieceWords = 1 << 17;
+  auto file = KVANT_TRY(OutputFile::create(path));
+  SplitMix64 random(512);
+  std::vector<std::uint64_t> piece(kPieceWords);
+  for (std::size_t done = 0; done < BandwidthProbe::kFileBytes.size();
+       done += kPieceWords * sizeof(std::uint64_t)) {
+    for (std::uint64_t& word : piece) word = random.next();
+    KVANT_TRY(file.write(std::as_bytes(std::span(piece))));
+  }
+  return file.close();
+}
+
+}  // namespace
+
+NamedResult<BandwidthProbe> BandwidthProbe::create(const std::string& directory) {
+  const auto folder = KVANT_TRY(TemporaryDirectory::create(directory));
+  const std::string path = folder.path() + "/bytes";
+  KVANT_TRY(write_file(path));
+  return BandwidthProbe(KVANT_TRY(MappedFile::open(path)));
+}
+
+double BandwidthProbe::measure(ThreadPool& pool) {
+  const auto bytes = file_.bytes();
+  const auto n_parts = static_cast<std::size_t>(pool.n_threads());
+  const std::size_t part_bytes = bytes.size() / n_parts;
+  std::atomic<std::uint64_t> sum{0};
+  const Stopwatch watch;
+  pool.run(pool.n_threads(), [&](std::int64_t index, int) {
+    const auto part = bytes.subspan(static_cast<std::size_t>(index) * part_bytes, part_bytes);
+    sum.fetch_add(sum_words(part), std::memory_order_relaxed);
+  });
+  const double seconds = watch.seconds();
+  checksum_ = sum.load();
+  return static_cast<double>(part_bytes * n_parts) / seconds;
+}
+
+}  // namespace kvant::app

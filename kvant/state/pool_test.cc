@@ -68,18 +68,20 @@ TEST(PagePool, AFullContextUsesThePlannedBytesExactly) {
 TEST(PagePool, TakesAllOrNothing) {
   TestDevice device;
   const auto pool = PagePool::create(device, small_plan()).value();
-  const Bytes page = pool->geometry().class_bytes(0);
-  const std::int64_t n_fit = (pool->budget() - pool->used()).value() / page.value();
   const Bytes before = pool->used();
-  const auto refused = take(*pool, 0, n_fit + 1);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::kPoolExhausted);
-  EXPECT_EQ(refused.error().actual, static_cast<std::uint64_t>((page * (n_fit + 1)).value()));
-  EXPECT_EQ(refused.error().expected,
-            static_cast<std::uint64_t>((pool->budget() - before).value()));
-  EXPECT_EQ(pool->used(), before);
-  EXPECT_TRUE(take(*pool, 0, n_fit));
-  EXPECT_EQ(pool->used(), before);
+  const Bytes left = pool->budget() - before;
+  for (std::size_t c = 0; c < pool->geometry().n_classes(); ++c) {
+    const Bytes object = pool->geometry().class_bytes(c);
+    const std::int64_t n_fit = left.value() / object.value();
+    const auto refused = take(*pool, c, n_fit + 1);
+    ASSERT_FALSE(refused) << c;
+    EXPECT_EQ(refused.error().code, ErrorCode::kPoolExhausted);
+    EXPECT_EQ(refused.error().actual, static_cast<std::uint64_t>((object * (n_fit + 1)).value()));
+    EXPECT_EQ(refused.error().expected, static_cast<std::uint64_t>(left.value()));
+    EXPECT_EQ(pool->used(), before);
+    EXPECT_TRUE(take(*pool, c, n_fit));
+    EXPECT_EQ(pool->used(), before);
+  }
 }
 
 TEST(PagePool, AnObjectLivesAsLongAsItsLastReference) {

@@ -41,9 +41,9 @@ struct Tile {
     };
     const std::int64_t full = dots.width - dots.width % kLanes;
     for (std::int64_t k = 0; k < full; k += kLanes) {
-      const std::byte* block = dots.rows + k * simd::kBytes<kType>;
-      prefetch<kStream, kColumns>(block, dots.row_bytes);
-      step(block, dots.row_bytes, dots.x + k);
+      const std::int64_t bytes = k * simd::kBytes<kType>;
+      prefetch<kStream, kColumns>(dots, bytes);
+      step(dots.rows + bytes, dots.row_bytes, dots.x + k);
     }
     if (full < dots.width) {
       constexpr std::int64_t kBlockBytes = kLanes * simd::kBytes<kType>;
@@ -57,13 +57,15 @@ struct Tile {
   }
 
  private:
-  // Asks for the weights of the next tile beside those in use.
+  // Asks for what kColumns rows hold some way beyond `bytes`.
   template <simd::Stream kStream, int kColumns>
-  static void prefetch(const std::byte* block, std::int64_t row_bytes) {
+  static void prefetch(const simd::Dots& dots, std::int64_t bytes) {
     if constexpr (kStream == simd::Stream::kFromMemory) {
+      // As a number: at the end it lies beyond the weights, where a pointer may not point.
+      auto ahead = reinterpret_cast<std::intptr_t>(dots.rows);
+      ahead += simd::bytes_ahead(bytes, dots.row_bytes, kColumns);
       for (int c = 0; c < kColumns; ++c) {
-        _mm_prefetch(reinterpret_cast<const char*>(block + (c + kColumns) * row_bytes),
-                     _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(ahead + c * dots.row_bytes), _MM_HINT_T0);
       }
     }
   }

@@ -40,7 +40,7 @@ CLI::Option* add_whole(CLI::App& verb, Flag flag, Range range, Set set) {
     const auto number = parse_integer(text);
     if (number && *number >= range.least && *number <= range.most) return {};
     return range.most == kNoLimit
-               ? fmt::format("'{}' is not a whole number from {}", text, range.least)
+               ? fmt::format("'{}' is not a whole number of at least {}", text, range.least)
                : fmt::format("'{}' is not a whole number from {} to {}", text, range.least,
                              range.most);
   };
@@ -343,9 +343,15 @@ void set_up(CLI::App& verb, BenchOptions& bench) {
 }
 
 // What no single flag can say.
-Complaint check(const RunOptions& run) {
-  return run.prompt || run.prompt_file ? "" : "a prompt is needed: -p TEXT or -f FILE";
+Complaint check(const engine::SamplerOptions& sampler) {
+  const auto tried = engine::Sampler::create(sampler, 1);
+  return tried ? Complaint{} : Complaint(tried.error().detail());
 }
+Complaint check(const RunOptions& run) {
+  return run.prompt || run.prompt_file ? check(run.sampler)
+                                       : "a prompt is needed: -p TEXT or -f FILE";
+}
+Complaint check(const ChatOptions& chat) { return check(chat.sampler); }
 Complaint check(const EvalOptions& eval) {
   return eval.text_file || eval.recall_file ? "" : "one of --text FILE and --recall FILE is needed";
 }

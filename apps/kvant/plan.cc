@@ -93,7 +93,7 @@ std::string table_text(const engine::MemoryPlan& plan, const PlanOptions& option
 
 std::string parts_text(const engine::MemoryPlan& plan) {
   constexpr double kBarWidth = 40.0;
-  std::string out = fmt::format("\n{:<10} {:>16} {:>10}\n", "memory", "bytes", "");
+  std::string out = fmt::format("\n{:<10} {:>16}\n", "memory", "bytes");
   const auto total = static_cast<double>(plan.total().value());
   for (const Part& part : parts_of(plan)) {
     if (part.bytes.value() == 0) continue;

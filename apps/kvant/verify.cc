@@ -5,6 +5,7 @@
 
 #include "apps/kvant/json.h"
 #include "apps/kvant/opened_model.h"
+#include "apps/kvant/text.h"
 #include "apps/kvant/verbs.h"
 #include "kvant/engine/golden.h"
 #include "kvant/engine/verify.h"
@@ -57,8 +58,9 @@ NamedResult<int> check(const VerifyOptions& options, Streams& streams) {
   const auto model = KVANT_TRY(model::load_model(model_of(options), options.machine.access));
   const engine::VerifyOptions wanted{
       .keys = options.kv.keys, .values = options.kv.values, .routes = options.routes};
-  streams.note(fmt::format("{} tokens, {}, {} threads, {} kernels", golden.tokens.size(),
-                           kv_text(options.kv), machine.pool->n_threads(), machine.kernels->name));
+  streams.note(fmt::format("{} tokens, {}, {}, {} kernels", golden.tokens.size(),
+                           kv_text(options.kv), counted(machine.pool->n_threads(), "thread"),
+                           machine.kernels->name));
   const auto report = KVANT_TRY(engine::verify(golden, model, machine, wanted));
   const bool passed = report.passed(wanted);
   if (options.output == OutputForm::kJson) {

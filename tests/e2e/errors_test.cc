@@ -119,15 +119,15 @@ TEST(Errors, UnknownFlagsAndVerbsAreErrorsOfUse) {
 
 TEST(Errors, UnusableValuesOfFlagsAreErrorsOfUse) {
   const Arguments start = {"run", "-m", tinyworld(), "-p", "x"};
-  const std::vector<Arguments> ends = {{"-n", "many"},       {"-n", "-1"},
-                                       {"-n", "1.5"},        {"-t", "0"},
-                                       {"-t", "100000"},     {"--ctx", "-1"},
-                                       {"--kv", "q9"},       {"--kv", "f16", "--kv-k", "f32"},
-                                       {"--kernels", "mmx"}, {"--ram", "lots"},
-                                       {"--temp", "warm"},   {"--seed", "x"},
-                                       {"--stop", ""},       {"--chunk", "0"},
-                                       {"--system", "x"},    {"--on-full", "shift"},
-                                       {"-f", "file"},       {"--chat", "--parse-special"}};
+  const std::vector<Arguments> ends = {{"--max-tokens", "many"}, {"--max-tokens", "-1"},
+                                       {"--max-tokens", "1.5"},  {"--threads", "0"},
+                                       {"--threads", "100000"},  {"--ctx", "-1"},
+                                       {"--kv", "q9"},           {"--kv", "f16", "--kv-k", "f32"},
+                                       {"--kernels", "mmx"},     {"--ram", "lots"},
+                                       {"--temp", "warm"},       {"--seed", "x"},
+                                       {"--stop", ""},           {"--chunk", "0"},
+                                       {"--system", "x"},        {"--on-full", "shift"},
+                                       {"--file", "file"},       {"--chat", "--parse-special"}};
   for (const Arguments& end : ends) {
     Arguments arguments = start;
     arguments.insert(arguments.end(), end.begin(), end.end());
@@ -144,7 +144,7 @@ TEST(Errors, SamplingNumbersOutOfRangeAreNamed) {
                                {"--repeat-penalty", "0"}}) {
     Arguments arguments = start;
     arguments.insert(arguments.end(), end.begin(), end.end());
-    expect_refused(run(arguments), 1, "must be");
+    expect_refused(run(arguments), 2, "must be");
   }
 }
 

@@ -18,7 +18,8 @@ TEST(Verify, TheSmallModelAgreesWithItsGoldenFileByEveryRoute) {
   const Outcome outcome = run({"verify", source("tests/golden/lfm2"), "-t", "2"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("PASS"));
-  for (const char* route : {"oneshot", "decode", "batch", "snapshot", "127"}) {
+  for (const char* route :
+       {"one prefill", "chunks of 127", "decode", "beside two others", "snapshot at 129"}) {
     EXPECT_THAT(outcome.out, HasSubstr(route));
   }
 }

@@ -52,11 +52,16 @@ double BandwidthProbe::measure(ThreadPool& pool) {
   const std::size_t part_bytes =
       bytes.size() / n_parts / sizeof(std::uint64_t) * sizeof(std::uint64_t);
   std::atomic<std::uint64_t> sum{0};
+  const auto read_all = [&] {
+    pool.run(pool.n_threads(), [&](std::int64_t index, int) {
+      const auto part = bytes.subspan(static_cast<std::size_t>(index) * part_bytes, part_bytes);
+      sum.fetch_add(sum_words(part), std::memory_order_relaxed);
+    });
+  };
+  // Untimed: a system that reclaims idle memory may have taken pages back since the last time.
+  read_all();
   const Stopwatch watch;
-  pool.run(pool.n_threads(), [&](std::int64_t index, int) {
-    const auto part = bytes.subspan(static_cast<std::size_t>(index) * part_bytes, part_bytes);
-    sum.fetch_add(sum_words(part), std::memory_order_relaxed);
-  });
+  read_all();
   const double seconds = watch.seconds();
   checksum_ = sum.load();
   return static_cast<double>(part_bytes * n_parts) / seconds;

@@ -245,7 +245,8 @@ std::vector<float> run_case(const KernelTable& table, const AttentionCase& c) {
                            .n_rows = c.n_rows,
                            .n_heads = c.n_heads,
                            .rows_before = c.rows_before,
-                           .scale = 0.37F,
+                           // Small, so that many rows weigh: one that outweighs all hides sums.
+                           .scale = 0.03F,
                            .out = out.data()};
   const AttentionShape shape{
       .head_dim = c.head_dim, .value_dim = c.value_dim, .max_extent_rows = c.page_rows};

@@ -153,7 +153,7 @@ class Sequence {
                        .n_rows = n,
                        .n_heads = kHeads,
                        .rows_before = rows.begin,
-                       .scale = 0.8F,
+                       .scale = 0.03F,
                        .out = out.data()};
     AttentionArgs other = span;
     other.n_rows = 1;

@@ -17,6 +17,8 @@ namespace {
 
 constexpr Tokens kPromptTokens{512};
 constexpr std::int64_t kReplyTokens = 16;  // of one round
+// About as many as tokens, so that the best of each had the same chances on a busy machine.
+constexpr std::int64_t kReadsPerRound = 16;
 
 NamedResult<std::shared_ptr<const model::LoadedModel>> load(const BenchOptions& options,
                                                             Streams& streams) {
@@ -37,25 +39,25 @@ std::vector<TokenId> random_prompt(const model::ModelConfig& config) {
   return ids;
 }
 
-// One round's tokens a second; the prompt starts from an empty state.
-struct Round {
-  double prefill = 0.0;
-  double decode = 0.0;
-};
-
-NamedResult<Round> measure_round(engine::Session& session, std::span<const TokenId> prompt) {
+// One prompt from an empty state, then some tokens of a reply, each timed.
+NamedStatus measure_round(engine::Session& session, std::span<const TokenId> prompt,
+                          DecodeFigures& out) {
   auto sampler = KVANT_TRY(engine::Sampler::create({}, session.model().config.vocab_size));
-  const auto drop = [](TokenId) { return true; };
   KVANT_TRY(session.reset());
   const Stopwatch prefill;
   KVANT_TRY(session.append(prompt));
-  const double prefill_seconds = prefill.seconds();
+  out.prefill.values.push_back(rate(kPromptTokens.value(), prefill.seconds()));
   // The first token comes from the prompt's logits; every further one costs a pass.
-  KVANT_TRY(session.generate({.max_tokens = 1, .stop_tokens = {}}, sampler, drop));
-  const Stopwatch decode;
-  KVANT_TRY(session.generate({.max_tokens = kReplyTokens, .stop_tokens = {}}, sampler, drop));
-  return Round{.prefill = rate(kPromptTokens.value(), prefill_seconds),
-               .decode = rate(kReplyTokens, decode.seconds())};
+  KVANT_TRY(session.generate({.max_tokens = 1, .stop_tokens = {}}, sampler,
+                             [](TokenId) { return true; }));
+  Stopwatch token;
+  KVANT_TRY(
+      session.generate({.max_tokens = kReplyTokens, .stop_tokens = {}}, sampler, [&](TokenId) {
+        out.decode.values.push_back(rate(1, token.seconds()));
+        token = Stopwatch();
+        return true;
+      }));
+  return {};
 }
 
 constexpr double kGiga = 1e9;
@@ -89,17 +91,18 @@ NamedResult<DecodeFigures> measure_decode(const BenchOptions& options,
   const auto prompt = random_prompt(model->config);
   // Untimed, so that every page of both files is mapped before the first round.
   probe.measure(*machine.pool);
-  KVANT_TRY(measure_round(*session, prompt));
+  DecodeFigures untimed;
+  KVANT_TRY(measure_round(*session, prompt, untimed));
 
   DecodeFigures out{.model = options.model.value_or("random weights, LFM2-350M shape, bf16"),
                     .n_threads = machine.pool->n_threads(),
                     .prompt_tokens = kPromptTokens,
                     .bytes_per_token = model->network->read_bytes_per_token()};
   for (std::int64_t i = 0; i < options.n_rounds; ++i) {
-    const Round round = KVANT_TRY(measure_round(*session, prompt));
-    out.prefill.values.push_back(round.prefill);
-    out.decode.values.push_back(round.decode);
-    out.bandwidth.values.push_back(probe.measure(*machine.pool));
+    KVANT_TRY(measure_round(*session, prompt, out));
+    for (std::int64_t j = 0; j < kReadsPerRound; ++j) {
+      out.bandwidth.values.push_back(probe.measure(*machine.pool));
+    }
   }
   return out;
 }

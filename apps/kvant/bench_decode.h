@@ -23,7 +23,7 @@ struct Series {
 };
 
 struct DecodeFigures {
-  std::string model;
+  std::string model{};
   std::int64_t n_threads = 0;
   Tokens prompt_tokens{0};
   Bytes bytes_per_token{0};  // weights that one decode step reads
@@ -35,7 +35,7 @@ struct DecodeFigures {
   double bandwidth_share() const;  // best decode over best sequential read
 };
 
-// Takes prompt, reply and bandwidth in turn, `n_rounds` times each.
+// Takes a prompt, single tokens of a reply and single reads in turn, `n_rounds` times.
 // Errors: those of loading or writing the model, of Session and of BandwidthProbe::create.
 NamedResult<DecodeFigures> measure_decode(const BenchOptions& options,
                                           const engine::Machine& machine, Streams& streams);

@@ -109,16 +109,14 @@ class TerminalInput final : public LineInput {
       state_.interrupted = false;
       errno = 0;
       const char* typed = el_gets(editor_, &n_bytes);
+      if (state_.interrupted) {
+        warn_after_interrupt(typed == nullptr || n_bytes <= 0);
+        continue;
+      }
       if (typed == nullptr && n_bytes < 0 && errno != 0) return read_failed(errno);
       if (typed == nullptr || n_bytes <= 0) return std::optional<std::string>();
       std::string line(typed, static_cast<std::size_t>(n_bytes));
       while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
-      if (state_.interrupted) {
-        std::fputs(line.empty() ? "(Ctrl-C again, Ctrl-D or /quit ends the chat)\n" : "", stdout);
-        std::fflush(stdout);
-        state_.interrupted_before = line.empty();
-        continue;
-      }
       state_.interrupted_before = false;
       if (line.size() > kMaxLineBytes) return too_long();
       remember(line);
@@ -149,6 +147,13 @@ class TerminalInput final : public LineInput {
     el_set(editor_, EL_BIND, "^C", "kvant-interrupt", nullptr);
     el_set(editor_, EL_BIND, "^Z", "kvant-suspend", nullptr);
     return true;
+  }
+
+  // The editor has left the cursor behind what was typed.
+  void warn_after_interrupt(bool was_empty) {
+    std::fputs(was_empty ? "^C (again, or Ctrl-D or /quit, to end the chat)\n" : "^C\n", stdout);
+    std::fflush(stdout);
+    state_.interrupted_before = was_empty;
   }
 
   // A history that cannot be written is no reason to stop a conversation.

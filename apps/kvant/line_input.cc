@@ -114,7 +114,11 @@ class TerminalInput final : public LineInput {
         continue;
       }
       if (typed == nullptr && n_bytes < 0 && errno != 0) return read_failed(errno);
-      if (typed == nullptr || n_bytes <= 0) return std::optional<std::string>();
+      if (typed == nullptr || n_bytes <= 0) {
+        std::puts("");  // the shell's prompt begins a line
+        std::fflush(stdout);
+        return std::optional<std::string>();
+      }
       std::string line(typed, static_cast<std::size_t>(n_bytes));
       while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
       state_.interrupted_before = false;
@@ -128,7 +132,8 @@ class TerminalInput final : public LineInput {
   TerminalInput() = default;
 
   bool start() {
-    std::setlocale(LC_CTYPE, "");  // how wide the characters of a line are
+    // How wide the characters of a line are. Nothing else in the program asks the locale.
+    std::setlocale(LC_CTYPE, "");  // NOLINT(concurrency-mt-unsafe)
     editor_ = el_init("kvant", stdin, stdout, stderr);
     history_ = ::history_init();
     if (editor_ == nullptr || history_ == nullptr) return false;

@@ -255,8 +255,8 @@ void attend_extent(QueryBlock<Tile>& block, const ExtentRows& extent) {
   if (from == block.n) return;
   with_type<Tile>(block.args.keys.dtype,
                   [&]<tensor::Dtype kKey>() { score_rows<Tile, kKey>(block, extent); });
-  float max[kAttentionQueries];
-  float sum[kAttentionQueries];
+  float max[kAttentionQueries] = {};
+  float sum[kAttentionQueries] = {};
   for (std::int64_t i = from; i < block.n; ++i) {
     const Range visible{extent.lane, extent.lane + visible_rows(block, extent, i)};
     weigh<typename Tile::Vector>(block.scores + i * block.score_stride, visible, block.args.scale,

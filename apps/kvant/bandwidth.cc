@@ -60,6 +60,7 @@ double BandwidthProbe::measure(ThreadPool& pool) {
   };
   // Untimed: a system that reclaims idle memory may have taken pages back since the last time.
   read_all();
+  sum.store(0, std::memory_order_relaxed);
   const Stopwatch watch;
   read_all();
   const double seconds = watch.seconds();

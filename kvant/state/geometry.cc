@@ -32,9 +32,13 @@ Bytes padded(Bytes bytes) {
 }
 
 std::int32_t group_of(Geometry& geometry, const ComponentSpec& spec) {
-  const auto found = std::ranges::find(geometry.groups, spec.codec, &PageGroup::codec);
+  const auto found = std::ranges::find_if(geometry.groups, [&](const PageGroup& group) {
+    return group.codec == spec.codec && group.window == spec.window;
+  });
   const auto index = found - geometry.groups.begin();
-  if (found == geometry.groups.end()) geometry.groups.push_back({.codec = spec.codec});
+  if (found == geometry.groups.end()) {
+    geometry.groups.push_back({.codec = spec.codec, .window = spec.window});
+  }
   return static_cast<std::int32_t>(index);
 }
 
@@ -45,39 +49,65 @@ std::int32_t table_of(PageGroup& group, std::int64_t ratio) {
   return static_cast<std::int32_t>(index);
 }
 
-// False when the bytes overflow.
-bool place_in_page(Geometry& geometry, Placed& placed) {
-  const ComponentSpec& spec = placed.spec;
-  const auto row_bytes = codec::row_bytes(spec.codec, spec.row_width);
+// Sizes the rows of all heads, `rows_a_head` of each. False when the bytes overflow.
+bool size_rows(Placed& placed, std::int64_t rows_a_head) {
+  const auto row_bytes = codec::row_bytes(placed.spec.codec, placed.spec.row_width);
   if (!row_bytes) return false;
-  const auto stride = checked_mul(row_bytes->value(), geometry.page_positions.value() / spec.ratio);
-  const auto bytes = stride ? checked_mul(*stride, spec.n_heads.value()) : std::nullopt;
+  const auto stride = checked_mul(row_bytes->value(), rows_a_head);
+  const auto bytes = stride ? checked_mul(*stride, placed.spec.n_heads.value()) : std::nullopt;
   if (!bytes) return false;
-  placed.group = group_of(geometry, spec);
-  PageGroup& group = geometry.groups[static_cast<std::size_t>(placed.group)];
-  const auto span = append_aligned(group.page_bytes.value(), *bytes);
-  if (!span) return false;
-  placed.table = table_of(group, spec.ratio);
-  placed.offset = Bytes(span->offset);
   placed.row_bytes = *row_bytes;
   placed.head_stride = Bytes(*stride);
   placed.bytes = Bytes(*bytes);
+  return true;
+}
+
+bool size_recurrent(Placed& placed) {
+  const auto row_bytes = checked_bytes(placed.spec.width, sizeof(float));
+  if (!row_bytes) return false;
+  const auto bytes = checked_mul(row_bytes->value(), placed.spec.n_rows.value());
+  if (!bytes) return false;
+  placed.row_bytes = *row_bytes;
+  placed.bytes = Bytes(*bytes);
+  return true;
+}
+
+bool place_in_page(Geometry& geometry, Placed& placed) {
+  const ComponentSpec& spec = placed.spec;
+  if (!size_rows(placed, geometry.page_positions.value() / spec.ratio)) return false;
+  placed.group = group_of(geometry, spec);
+  PageGroup& group = geometry.groups[static_cast<std::size_t>(placed.group)];
+  const auto span = append_aligned(group.page_bytes.value(), placed.bytes.value());
+  if (!span) return false;
+  placed.table = table_of(group, spec.ratio);
+  placed.offset = Bytes(span->offset);
   group.page_bytes = Bytes(span->end);
   group.members.push_back(geometry.components.size());
   return true;
 }
 
 bool place_in_block(Geometry& geometry, Placed& placed) {
-  const auto row_bytes = checked_bytes(placed.spec.width, sizeof(float));
-  if (!row_bytes) return false;
-  const auto bytes = checked_mul(row_bytes->value(), placed.spec.n_rows.value());
-  const auto span = bytes ? append_aligned(geometry.block_bytes.value(), *bytes) : std::nullopt;
+  const bool sized = placed.spec.discipline == Discipline::kRing
+                         ? size_rows(placed, placed.spec.window.value())
+                         : size_recurrent(placed);
+  if (!sized) return false;
+  const auto span = append_aligned(geometry.block_bytes.value(), placed.bytes.value());
   if (!span) return false;
   placed.offset = Bytes(span->offset);
-  placed.row_bytes = *row_bytes;
-  placed.bytes = Bytes(*bytes);
   geometry.block_bytes = Bytes(span->end);
   return true;
+}
+
+bool place(Geometry& geometry, Placed& placed) {
+  switch (placed.spec.discipline) {
+    case Discipline::kAppend:
+    case Discipline::kWindowedAppend:
+      return place_in_page(geometry, placed);
+    case Discipline::kRing:
+    case Discipline::kRecurrent:
+      return place_in_block(geometry, placed);
+  }
+  return false;
 }
 
 Status place_all(const Layout& layout, Geometry& geometry) {
@@ -85,9 +115,7 @@ Status place_all(const Layout& layout, Geometry& geometry) {
     geometry.layer_begin.push_back(geometry.components.size());
     for (const ComponentSpec& spec : layout.layers[layer].components) {
       Placed placed{.layer = LayerIndex(static_cast<std::int64_t>(layer)), .spec = spec};
-      const bool fits = spec.discipline == Discipline::kRecurrent ? place_in_block(geometry, placed)
-                                                                  : place_in_page(geometry, placed);
-      if (!fits) {
+      if (!place(geometry, placed)) {
         return Error{.code = ErrorCode::kByteOverflow,
                      .component = spec.kind,
                      .layer = static_cast<std::int32_t>(layer),

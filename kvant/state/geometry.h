@@ -1,8 +1,9 @@
 // Where each row lies: a layout turned into page groups, offsets and one block.
 //
-// Append components are partitioned into page groups: equal lifetime and codec, one group. A page
-// holds the rows of all the group's components for page_positions positions, so it is one unit of
-// allocation, sharing, hashing and I/O. Recurrent components of all layers share one block.
+// Append components, windowed ones too, are partitioned into page groups: equal window (that is,
+// lifetime) and codec, one group. A page holds the rows of all the group's components for
+// page_positions positions, so it is one unit of allocation, sharing, hashing and I/O. Rings and
+// recurrent components of all layers share one block.
 //
 //   page of a group                                          block
 //   +---------------------+---------------------+--- ...     +---------------+---------------+--
@@ -36,13 +37,14 @@ struct Placed {
   std::int32_t group = -1;  // page group of an append component; -1: in the block
   std::int32_t table = -1;  // which extent table of the group serves its ratio
   Bytes offset{0};          // within the page or the block
-  Bytes row_bytes{0};       // one row of one head (append), one row of the block (recurrent)
-  Bytes head_stride{0};     // append: from one head's rows to the next head's
+  Bytes row_bytes{0};       // one row of one head, or one row of a recurrent block
+  Bytes head_stride{0};     // from one head's rows to the next head's; 0 for recurrent blocks
   Bytes bytes{0};           // in one page, or in the block
 };
 
 struct PageGroup {
   codec::Kind codec = codec::Kind::kF32;
+  Tokens window{0};                    // 0: pages stay as long as the sequence
   Bytes page_bytes{0};                 // what one page costs, padding included
   std::vector<std::int64_t> ratios{};  // distinct ratios, one extent table each
   std::vector<std::size_t> members{};  // indices into Geometry::components
@@ -53,7 +55,7 @@ struct Geometry {
   std::vector<Placed> components;        // layer by layer, as declared
   std::vector<std::size_t> layer_begin;  // [n_layers + 1] into components
   std::vector<PageGroup> groups;
-  Bytes block_bytes{0};  // 0: no recurrent components
+  Bytes block_bytes{0};  // 0: neither rings nor recurrent components
 
   // The component of a layer, null when it has none of that kind or there is no such layer.
   const Placed* find(LayerIndex layer, ComponentKind kind) const;

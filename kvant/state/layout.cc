@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cmath>
+#include <initializer_list>
+#include <limits>
 
 namespace kvant::state {
 namespace {
@@ -10,39 +12,48 @@ bool is_layer_memory(ComponentKind kind) {
   return kind >= ComponentKind::kKeys && kind <= ComponentKind::kRecurrentState;
 }
 
-// One number of a declaration and the least it may be.
+// One number of a declaration and the range it must lie in.
 struct Bound {
   std::int64_t actual;
   std::int64_t least;
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
+Error invalid(std::int64_t actual, std::int64_t expected) {
+  return Error{.code = ErrorCode::kLayoutInvalid,
+               .actual = static_cast<std::uint64_t>(actual),
+               .expected = static_cast<std::uint64_t>(expected)};
+}
+
+Status check_bounds(std::initializer_list<Bound> bounds) {
+  for (const Bound& bound : bounds) {
+    if (bound.actual < bound.least) return invalid(bound.actual, bound.least);
+    if (bound.actual > bound.most) return invalid(bound.actual, bound.most);
+  }
+  return ok();
+}
+
 Status validate_component(const ComponentSpec& spec, Tokens page_positions) {
-  const auto invalid = [](std::int64_t actual, std::int64_t expected) {
-    return Error{.code = ErrorCode::kLayoutInvalid,
-                 .actual = static_cast<std::uint64_t>(actual),
-                 .expected = static_cast<std::uint64_t>(expected)};
-  };
   if (!is_layer_memory(spec.kind)) return invalid(static_cast<std::int64_t>(spec.kind), 0);
+  const Bound heads{.actual = spec.n_heads.value(), .least = 1};
+  const Bound row_width{.actual = spec.row_width.value(), .least = 1};
+  const std::int64_t window = spec.window.value();
   switch (spec.discipline) {
     case Discipline::kAppend:
-      for (const auto [actual, least] : {Bound{spec.n_heads.value(), 1},
-                                         Bound{spec.row_width.value(), 1}, Bound{spec.ratio, 1}}) {
-        if (actual < least) return invalid(actual, least);
-      }
+      KVANT_TRY(check_bounds({heads, row_width, {spec.ratio, 1}, {window, 0, 0}}));
       if (page_positions.value() % spec.ratio != 0) {
         return invalid(spec.ratio, page_positions.value());
       }
       return ok();
+    case Discipline::kWindowedAppend:
+      return check_bounds({heads, row_width, {spec.ratio, 1, 1}, {window, 1}});
+    case Discipline::kRing:
+      return check_bounds(
+          {heads, row_width, {spec.ratio, 1, 1}, {window, 1, Layout::kMaxRingPositions}});
     case Discipline::kRecurrent:
-      for (const auto [actual, least] :
-           {Bound{spec.n_rows.value(), 1}, Bound{spec.width.value(), 1}}) {
-        if (actual < least) return invalid(actual, least);
-      }
+      KVANT_TRY(check_bounds({{spec.n_rows.value(), 1}, {spec.width.value(), 1}, {window, 0, 0}}));
       if (std::isnan(spec.initial_value)) return invalid(0, 0);
       return ok();
-    case Discipline::kWindowedAppend:
-    case Discipline::kRing:
-      break;
   }
   return Error{.code = ErrorCode::kUnsupported};
 }
@@ -67,7 +78,7 @@ std::string_view name_of(Discipline discipline) {
 bool operator==(const ComponentSpec& a, const ComponentSpec& b) {
   return a.kind == b.kind && a.discipline == b.discipline && a.codec == b.codec &&
          a.n_heads == b.n_heads && a.row_width == b.row_width && a.ratio == b.ratio &&
-         a.n_rows == b.n_rows && a.width == b.width &&
+         a.window == b.window && a.n_rows == b.n_rows && a.width == b.width &&
          std::bit_cast<std::uint32_t>(a.initial_value) ==
              std::bit_cast<std::uint32_t>(b.initial_value);
 }

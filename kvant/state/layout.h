@@ -39,17 +39,19 @@ enum class Discipline : std::uint8_t {
 
 std::string_view name_of(Discipline discipline);
 
-// One component of one layer. The first group of fields describes append disciplines, the second
-// recurrent ones; the other group stays at its defaults.
+// One component of one layer. The first group of fields describes rows (append, windowed append,
+// ring), the second recurrent blocks; the other group stays at its defaults.
 struct ComponentSpec {
   ComponentKind kind = ComponentKind::kNone;
   Discipline discipline = Discipline::kAppend;
 
-  // Append: rows [n_heads, positions / ratio, row_width] of `codec`.
+  // Rows [n_heads, n, row_width] of `codec`, n = positions / ratio (append), at most `window`
+  // (windowed append and ring, where the ratio is 1).
   codec::Kind codec = codec::Kind::kF32;
   Heads n_heads{0};
   Elements row_width{0};
   std::int64_t ratio = 1;  // positions a row stands for; its row is complete when the last is in
+  Tokens window{0};        // positions a query sees, its own included; 0: all (append only)
 
   // Recurrent: [n_rows, width] f32.
   Rows n_rows{0};
@@ -69,6 +71,9 @@ struct Layout {
   // Rows of positions a page holds; kernels sum a page's rows into one partial (docs/numerics.md),
   // so it shapes results and belongs to a state's identity.
   static constexpr std::int64_t kMaxPagePositions = 128;
+  // A ring is copied whole by whoever diverges from a snapshot, so it stays small; longer windows
+  // are windowed append.
+  static constexpr std::int64_t kMaxRingPositions = 128;
 
   std::vector<LayerSpec> layers;
   Tokens page_positions{kMaxPagePositions};
@@ -77,8 +82,9 @@ struct Layout {
   // uses 16 to 128.
   // Errors: kLayoutInvalid{layer, kind, actual, expected: the limit} for no layers, a page size or
   // ratio out of range, a ratio that does not divide a page, a dimension below 1, a kind that is
-  // no part of a layer's memory or is declared twice, a NaN as initial value;
-  // kUnsupported{layer, kind} for a discipline that this version cannot run.
+  // no part of a layer's memory or is declared twice, a window where there is none or none where
+  // there must be one, a ring that is too long, a ratio of a windowed component other than 1, a NaN
+  // as initial value; kUnsupported{layer, kind} for an unknown discipline.
   Status validate() const;
 
   friend bool operator==(const Layout&, const Layout&) = default;

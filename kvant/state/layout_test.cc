@@ -57,6 +57,29 @@ TEST(Layout, EveryBadNumberIsRefusedByLayerAndKind) {
                  kMainKvState, 0, 0);
 }
 
+TEST(Layout, AWindowIsWhereTheDisciplineHasOne) {
+  using enum Discipline;
+  EXPECT_TRUE(with(test::windowed_spec(kWindowKv, kRing, 1)).validate());
+  EXPECT_TRUE(with(test::windowed_spec(kWindowKv, kRing, 128)).validate());
+  EXPECT_TRUE(with(test::windowed_spec(kKeys, kWindowedAppend, 1)).validate());
+  EXPECT_TRUE(with(test::windowed_spec(kKeys, kWindowedAppend, 4096)).validate());
+  expect_refused(with(test::windowed_spec(kWindowKv, kRing, 0)), kWindowKv, 0, 1);
+  expect_refused(with(test::windowed_spec(kWindowKv, kRing, 129)), kWindowKv, 129, 128);
+  expect_refused(with(test::windowed_spec(kKeys, kWindowedAppend, 0)), kKeys, 0, 1);
+  expect_refused(with(test::windowed_spec(kKeys, kAppend, 5)), kKeys, 5, 0);
+  ComponentSpec slow = test::windowed_spec(kWindowKv, kRing, 4);
+  slow.ratio = 2;
+  expect_refused(with(slow), kWindowKv, 2, 1);
+  slow.discipline = kWindowedAppend;
+  expect_refused(with(slow), kWindowKv, 2, 1);
+  ComponentSpec block = recurrent_spec(kConvState, 1, 1, 0.0F);
+  block.window = Tokens(3);
+  expect_refused(with(block), kConvState, 3, 0);
+  block.window = Tokens(0);
+  block.discipline = static_cast<Discipline>(9);
+  EXPECT_EQ(with(block).validate().error().code, ErrorCode::kUnsupported);
+}
+
 TEST(Layout, KindsThatAreNoLayerMemoryAreRefused) {
   expect_refused(with(append_spec(kNone, codec::Kind::kF32, 1, 1)), kNone, 0, 0);
   expect_refused(with(append_spec(kWeights, codec::Kind::kF32, 1, 1)), kWeights, 13, 0);

@@ -21,7 +21,10 @@ Status validate_request(const PlanRequest& request) {
   if (request.context.value() < 1) return Error{.code = ErrorCode::kEmptyContext};
   const struct {
     std::int64_t actual, least;
-  } bounds[] = {{request.n_sequences, 1}, {request.n_snapshots, 0}, {request.max_step.value(), 1}};
+  } bounds[] = {{request.n_sequences, 1},
+                {request.n_snapshots, 0},
+                {request.max_step.value(), 1},
+                {request.max_rollback.value(), 0}};
   for (const auto& bound : bounds) {
     if (bound.actual < bound.least) {
       return Error{.code = ErrorCode::kInvalidArgument,
@@ -43,11 +46,20 @@ Error overflow(LayerIndex layer, ComponentKind kind) {
 ComponentPlan describe_component(const Placed& placed, Tokens context) {
   const ComponentSpec& spec = placed.spec;
   ComponentPlan plan{.layer = placed.layer, .kind = spec.kind, .discipline = spec.discipline};
-  if (spec.discipline == Discipline::kRecurrent) {
-    plan.shape = {1, spec.n_rows.value(), spec.width.value()};
-  } else {
-    plan.dtype = codec::dtype_of(spec.codec);
-    plan.shape = {spec.n_heads.value(), context.value() / spec.ratio, spec.row_width.value()};
+  const std::int64_t heads = spec.n_heads.value();
+  const std::int64_t width = spec.row_width.value();
+  if (spec.discipline != Discipline::kRecurrent) plan.dtype = codec::dtype_of(spec.codec);
+  switch (spec.discipline) {
+    case Discipline::kAppend:
+      plan.shape = {heads, context.value() / spec.ratio, width};
+      break;
+    case Discipline::kWindowedAppend:
+    case Discipline::kRing:
+      plan.shape = {heads, std::min(spec.window, context).value(), width};
+      break;
+    case Discipline::kRecurrent:
+      plan.shape = {1, spec.n_rows.value(), spec.width.value()};
+      break;
   }
   return plan;
 }
@@ -108,19 +120,38 @@ std::optional<std::int64_t> address_bytes(const Plan& plan) {
   return sum;
 }
 
+// The pages of a group that one sequence holds at most. With a window, the live positions are one
+// run: from what the oldest query sees that a rollback can return to, up to the end of a step.
+Pages pages_of(const PageGroup& group, const PlanRequest& request, std::int64_t page) {
+  const std::int64_t context = request.context.value();
+  const std::int64_t all = (context - 1) / page + 1;
+  if (group.window == Tokens(0)) return Pages(all);
+  std::optional<std::int64_t> live = -1;  // the window holds the first position of the step
+  for (const Tokens part : {group.window, request.max_rollback, request.max_step}) {
+    live = live ? checked_add(*live, part.value()) : std::nullopt;
+  }
+  if (!live || *live >= context) return Pages(all);
+  // A run may begin at the last position of a page.
+  const std::int64_t behind_first = *live - 1;
+  const std::int64_t touched = behind_first / page + (behind_first % page != 0 ? 2 : 1);
+  return Pages(std::min(all, touched));
+}
+
 Status count_pool(Plan& plan) {
   const PlanRequest& request = plan.request;
   const Geometry& geometry = plan.geometry;
   const std::int64_t page = geometry.page_positions.value();
-  const std::int64_t pages = (request.context.value() - 1) / page + 1;
-  plan.pages_per_sequence = Pages(pages);
+  plan.pages_per_sequence = Pages((request.context.value() - 1) / page + 1);
 
   std::optional<std::int64_t> one_page_each = 0;
+  std::optional<std::int64_t> one_sequence = 0;
   for (const PageGroup& group : geometry.groups) {
+    plan.group_pages.push_back(pages_of(group, request, page));
     one_page_each = scaled_sum(1, group.page_bytes.value(), one_page_each);
+    one_sequence =
+        scaled_sum(plan.group_pages.back().value(), group.page_bytes.value(), one_sequence);
   }
   const std::int64_t block = geometry.block_bytes.value();
-  const auto one_sequence = scaled_sum(pages, one_page_each, 0);
   const auto page_bytes = scaled_sum(request.n_sequences, one_sequence, 0);
   const auto recurrent_bytes = scaled_sum(request.n_sequences, block, block);
   const auto snapshot_bytes =
@@ -146,9 +177,9 @@ Status count_tables(Plan& plan) {
   const auto step = static_cast<std::int64_t>(sizeof(PoolRef)) * plan.objects_per_step();
   const auto classes = static_cast<std::int64_t>(sizeof(std::int64_t) * plan.geometry.n_classes());
   std::optional<std::int64_t> one = step + classes;
-  for (const PageGroup& group : plan.geometry.groups) {
-    one = scaled_sum(plan.pages_per_sequence.value(),
-                     PageTable::heap_bytes_for(group, Pages(1)).value(), one);
+  for (std::size_t i = 0; i < plan.geometry.groups.size(); ++i) {
+    const Bytes a_page = PageTable::heap_bytes_for(plan.geometry.groups[i], Pages(1));
+    one = scaled_sum(plan.group_pages[i].value(), a_page.value(), one);
   }
   const auto all = scaled_sum(plan.request.n_sequences, one, 0);
   const auto total = scaled_sum(1, all, plan.pool_bytes.value());
@@ -175,6 +206,16 @@ std::int64_t Plan::objects_per_step() const {
   return n_groups * ((positions - 1) / page + 2) + 1;
 }
 
+Bytes Plan::logical_fixed_bytes() const {
+  Bytes sum{0};
+  for (const ComponentPlan& component : components) {
+    const bool fixed =
+        component.discipline == Discipline::kRing || component.discipline == Discipline::kRecurrent;
+    if (fixed) sum += component.logical_bytes;
+  }
+  return sum;
+}
+
 const ComponentPlan* Plan::find(LayerIndex layer, ComponentKind kind) const {
   const Placed* placed = geometry.find(layer, kind);
   return placed == nullptr
@@ -197,29 +238,53 @@ Result<Plan> make_plan(const Layout& layout, const PlanRequest& request) {
   }
 }
 
-Result<Tokens> longest_context(const Layout& layout, PlanRequest request, Bytes budget,
-                               Tokens maximum) {
-  if (maximum.value() < 1) return Error{.code = ErrorCode::kEmptyContext};
-  request.context = Tokens(1);
-  const Plan least = KVANT_TRY(make_plan(layout, request));
+namespace {
+
+// The largest n in [1, maximum] whose plan fits the budget, given that bytes never fall with n.
+// `plan_of(n)` returns a Result<Plan>. Requires: maximum of at least 1.
+template <class PlanOf>
+Result<std::int64_t> largest_that_fits(std::int64_t maximum, Bytes budget, const PlanOf& plan_of) {
+  const Plan least = KVANT_TRY(plan_of(1));
   if (least.total_bytes() > budget) {
     return Error{.code = ErrorCode::kOutOfMemory,
                  .actual = static_cast<std::uint64_t>(least.total_bytes().value()),
                  .expected = static_cast<std::uint64_t>(std::max<std::int64_t>(budget.value(), 0))};
   }
-  // `fits` fits, `too_long` does not or is beyond the maximum; bytes never fall with the context.
   std::int64_t fits = 1;
-  std::int64_t too_long = maximum.value() == std::numeric_limits<std::int64_t>::max()
-                              ? maximum.value()
-                              : maximum.value() + 1;
-  while (too_long - fits > 1) {
-    const std::int64_t middle = fits + (too_long - fits) / 2;
-    request.context = Tokens(middle);
-    const auto plan = make_plan(layout, request);
+  // Does not fit or is beyond the maximum.
+  std::int64_t too_large =
+      maximum == std::numeric_limits<std::int64_t>::max() ? maximum : maximum + 1;
+  while (too_large - fits > 1) {
+    const std::int64_t middle = fits + (too_large - fits) / 2;
+    const Result<Plan> plan = plan_of(middle);
     if (!plan && plan.error().code == ErrorCode::kOutOfMemory) return plan.error();
-    (plan && plan->total_bytes() <= budget ? fits : too_long) = middle;
+    (plan && plan->total_bytes() <= budget ? fits : too_large) = middle;
   }
-  return Tokens(fits);
+  return fits;
+}
+
+}  // namespace
+
+Result<Tokens> longest_context(const Layout& layout, PlanRequest request, Bytes budget,
+                               Tokens maximum) {
+  if (maximum.value() < 1) return Error{.code = ErrorCode::kEmptyContext};
+  return Tokens(KVANT_TRY(largest_that_fits(maximum.value(), budget, [&](std::int64_t context) {
+    request.context = Tokens(context);
+    return make_plan(layout, request);
+  })));
+}
+
+Result<std::int64_t> most_sequences(const Layout& layout, PlanRequest request, Bytes budget,
+                                    std::int64_t maximum) {
+  if (maximum < 1) {
+    return Error{.code = ErrorCode::kInvalidArgument,
+                 .actual = static_cast<std::uint64_t>(maximum),
+                 .expected = 1};
+  }
+  return largest_that_fits(maximum, budget, [&](std::int64_t n_sequences) {
+    request.n_sequences = n_sequences;
+    return make_plan(layout, request);
+  });
 }
 
 }  // namespace kvant::state

@@ -5,9 +5,12 @@
 // padding, one block of initial values that all fresh sequences share, and what snapshots need
 // when sequences go on after them.
 //
-//   pool_bytes = n_sequences * (pages of the context + one block)
+//   pool_bytes = n_sequences * (pages of each group + one block)
 //              + n_snapshots * (one page of each group + one block)      first write after each
 //              + one block                                               the initial values
+//
+// A group without window needs the pages of the whole context; one with a window needs those that
+// can hold a row of the window, of the rollback depth and of one step of max_step positions.
 //
 // Planning touches no memory and asks no device: a plan for a million positions of a large model
 // is a few microseconds of checked arithmetic.
@@ -34,6 +37,9 @@ struct PlanRequest {
   std::int64_t n_snapshots = 0;
   // Steps up to this length take nothing from the heap; longer ones are allowed.
   Tokens max_step{512};
+  // How many positions back a sequence must be able to return: windowed pages stay that much
+  // longer.
+  Tokens max_rollback{0};
 };
 
 // One component of one layer.
@@ -42,7 +48,8 @@ struct ComponentPlan {
   ComponentKind kind = ComponentKind::kNone;
   Discipline discipline = Discipline::kAppend;
   tensor::Dtype dtype = tensor::Dtype::kF32;
-  // [n_heads, context / ratio, row_width] (append), [1, n_rows, width] (recurrent).
+  // [n_heads, context / ratio, row_width] (append), [n_heads, min(window, context), row_width]
+  // (windowed append and ring), [1, n_rows, width] (recurrent).
   std::array<std::int64_t, 3> shape{};
   Bytes logical_bytes{0};  // of one sequence: the product of shape and dtype
 
@@ -56,12 +63,13 @@ struct Plan {
   Geometry geometry;
   std::vector<ComponentPlan> components{};  // as geometry.components
 
-  Bytes logical_bytes{0};       // of one sequence, all components
-  Pages pages_per_sequence{0};  // of each group, for the whole context
+  Bytes logical_bytes{0};            // of one sequence, all components
+  Pages pages_per_sequence{0};       // of a group without window, for the whole context
+  std::vector<Pages> group_pages{};  // [n_groups] that one sequence may hold at once
 
   // Parts of the pool.
-  Bytes page_bytes{0};       // n_sequences, whole pages of the context
-  Bytes recurrent_bytes{0};  // n_sequences blocks and the block of initial values
+  Bytes page_bytes{0};       // n_sequences, whole pages
+  Bytes recurrent_bytes{0};  // n_sequences blocks (rings too) and the block of initial values
   Bytes snapshot_bytes{0};   // n_snapshots diverging
   Bytes pool_bytes{0};       // the pool's budget: the sum of the three
   // Address space the pool reserves: each class of objects may use the whole budget.
@@ -72,6 +80,10 @@ struct Plan {
   Bytes total_bytes() const { return pool_bytes + table_bytes; }
   const ComponentPlan* find(LayerIndex layer, ComponentKind kind) const;
 
+  // Bytes of one sequence that do not grow with it (rings and recurrent components, exactly): what
+  // a snapshot must own when rows are shared.
+  Bytes logical_fixed_bytes() const;
+
   // Objects of a class that the pool's address space has room for.
   std::int64_t n_slots(std::size_t object_class) const;
   // The most objects that one step of max_step positions takes from the pool.
@@ -79,9 +91,9 @@ struct Plan {
 };
 
 // Errors, in this order: kEmptyContext for a context below 1; kInvalidArgument for n_sequences
-// or max_step below 1 or n_snapshots below 0; those of Layout::validate; kByteOverflow{layer,
-// kind} for a component whose bytes cannot be counted, without layer for a sum; kAddressSpace{
-// actual: bytes} when the pool would not fit the address space; kOutOfMemory.
+// or max_step below 1, n_snapshots or max_rollback below 0; those of Layout::validate;
+// kByteOverflow{layer, kind} for a component whose bytes cannot be counted, without layer for a
+// sum; kAddressSpace{ actual: bytes} when the pool would not fit the address space; kOutOfMemory.
 // Cost: linear in the number of components.
 Result<Plan> make_plan(const Layout& layout, const PlanRequest& request);
 
@@ -91,5 +103,10 @@ Result<Plan> make_plan(const Layout& layout, const PlanRequest& request);
 // even one position fits.
 Result<Tokens> longest_context(const Layout& layout, PlanRequest request, Bytes budget,
                                Tokens maximum);
+
+// The other inverse: the most sequences in [1, maximum] that fit, the other fields as given.
+// Errors: as longest_context, for one sequence.
+Result<std::int64_t> most_sequences(const Layout& layout, PlanRequest request, Bytes budget,
+                                    std::int64_t maximum);
 
 }  // namespace kvant::state

@@ -122,6 +122,8 @@ TEST(Plan, RequestsThatMakeNoSenseAreRefusedInOrder) {
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(make_plan(layout, {.context = Tokens(1), .max_step = Tokens(0)}).error().code,
             ErrorCode::kInvalidArgument);
+  EXPECT_EQ(make_plan(layout, {.context = Tokens(1), .max_rollback = Tokens(-1)}).error().code,
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(make_plan({}, {.context = Tokens(1)}).error().code, ErrorCode::kLayoutInvalid);
 }
 
@@ -202,6 +204,33 @@ TEST(LongestContext, SaysWhatOnePositionNeedsWhenNoneFits) {
   EXPECT_EQ(error.expected, static_cast<std::uint64_t>(least.value() - 1));
   EXPECT_EQ(longest_context(layout, {}, least, Tokens(0)).error().code, ErrorCode::kEmptyContext);
   EXPECT_EQ(longest_context({}, {}, least, Tokens(5)).error().code, ErrorCode::kLayoutInvalid);
+}
+
+TEST(MostSequences, IsTheLastNumberThatFits) {
+  const Layout layout = test::mixed_layout(4);
+  const PlanRequest request{.context = Tokens(9), .n_snapshots = 1};
+  const auto total = [&](std::int64_t n) {
+    PlanRequest one = request;
+    one.n_sequences = n;
+    return make_plan(layout, one).value().total_bytes();
+  };
+  for (std::int64_t budget = total(1).value(); budget < total(9).value(); budget += 41) {
+    const std::int64_t found = most_sequences(layout, request, Bytes(budget), 100).value();
+    EXPECT_LE(total(found).value(), budget);
+    EXPECT_GT(total(found + 1).value(), budget);
+  }
+  EXPECT_EQ(most_sequences(layout, request, total(9), 5).value(), 5);
+}
+
+TEST(MostSequences, SaysWhatOneNeedsWhenNoneFits) {
+  const Layout layout = test::mixed_layout(4);
+  const PlanRequest request{.context = Tokens(9)};
+  const Bytes least = make_plan(layout, request).value().total_bytes();
+  const Error error = most_sequences(layout, request, least - Bytes(1), 7).error();
+  EXPECT_EQ(error.code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(error.actual, static_cast<std::uint64_t>(least.value()));
+  EXPECT_EQ(most_sequences(layout, request, least, 0).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(most_sequences(layout, {}, least, 7).error().code, ErrorCode::kEmptyContext);
 }
 
 }  // namespace

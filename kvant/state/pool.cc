@@ -91,7 +91,9 @@ Status PagePool::make_initial_block() {
   KVANT_TRY(take(counts, {&block, 1}));
   for (const Placed& placed : geometry().components) {
     if (placed.group >= 0) continue;
-    const std::int64_t n_floats = placed.spec.n_rows.value() * placed.spec.width.value();
+    // Rings start as zeros in every element type; the padding behind them takes a last half float.
+    constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t n_floats = (placed.bytes.value() + kFloat - 1) / kFloat;
     KVANT_TRY(
         device_.fill(block.data() + placed.offset.value(), n_floats, placed.spec.initial_value));
   }

@@ -16,6 +16,19 @@ Error component_missing(LayerIndex layer, ComponentKind kind) {
                .layer = static_cast<std::int32_t>(layer.value())};
 }
 
+// Rings and windowed append are planned, but no step can write them yet.
+Status check_runnable(const Geometry& geometry) {
+  for (const Placed& placed : geometry.components) {
+    const Discipline discipline = placed.spec.discipline;
+    if (discipline == Discipline::kRing || discipline == Discipline::kWindowedAppend) {
+      return Error{.code = ErrorCode::kUnsupported,
+                   .component = placed.spec.kind,
+                   .layer = static_cast<std::int32_t>(placed.layer.value())};
+    }
+  }
+  return ok();
+}
+
 }  // namespace
 
 Result<Sequence> Sequence::create(std::shared_ptr<PagePool> pool, Tokens context) {
@@ -26,6 +39,7 @@ Result<Sequence> Sequence::create(std::shared_ptr<PagePool> pool, Tokens context
                  .actual = unsigned_of(context.value()),
                  .expected = unsigned_of(plan.request.context.value())};
   }
+  KVANT_TRY(check_runnable(plan.geometry));
   const std::int64_t page = plan.layout.page_positions.value();
   const Pages pages((context.value() - 1) / page + 1);
   try {

@@ -46,7 +46,9 @@ class Sequence {
  public:
   // An empty sequence for up to `context` positions. Takes page tables from the heap and nothing
   // from the pool.
-  // Errors: kEmptyContext; kContextBound{actual: context, expected: the plan's}; kOutOfMemory.
+  // Errors: kEmptyContext; kContextBound{actual: context, expected: the plan's}; kUnsupported{
+  // layer, kind} for a ring or a windowed component, which this version can only plan;
+  // kOutOfMemory.
   static Result<Sequence> create(std::shared_ptr<PagePool> pool, Tokens context);
 
   Sequence(Sequence&&) noexcept = default;

@@ -25,6 +25,16 @@ inline state::ComponentSpec recurrent_spec(ComponentKind kind, std::int64_t rows
           .initial_value = initial};
 }
 
+inline state::ComponentSpec windowed_spec(ComponentKind kind, state::Discipline discipline,
+                                          std::int64_t window) {
+  return {.kind = kind,
+          .discipline = discipline,
+          .codec = codec::Kind::kF32,
+          .n_heads = Heads(2),
+          .row_width = Elements(3),
+          .window = Tokens(window)};
+}
+
 // Two page groups, two ratios in one of them, two recurrent components, one layer with nothing.
 inline state::Layout mixed_layout(std::int64_t page_positions) {
   using enum ComponentKind;

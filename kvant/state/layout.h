@@ -13,6 +13,8 @@
 //
 // Reading order of the room: layout.h, geometry.h (where rows lie), plan.h (what it costs),
 // pool.h (where the bytes come from), page_table.h, sequence.h (the step protocol), snapshot.h.
+// Beside them: declarations.h (architectures), logical_buffers.h (a plan as others count it) and
+// span.h (slots and rows of a step).
 //
 // Invariants of a valid layout
 //   1. A layer has at most one component of a kind.

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const char* const kAvailable = "cannot run the kernel target";
+const char* const kNotHere = "cannot run the kernel target";
 
 Arguments operator+(Arguments a, const Arguments& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -23,6 +23,18 @@ Arguments story() {
 
 Arguments short_prompt() {
   return {"run", "-m", tinyworld(), "-p", "Hana the baker lives in", "-n", "12"};
+}
+
+// A question that takes few tokens, for tests that ask it often.
+Arguments short_question() {
+  return {"run",
+          "-m",
+          tinyworld(),
+          "--chat",
+          "--system",
+          "Answer from the story.\nHana the baker lives in Elmhurst and keeps a red key in box 12.",
+          "-p",
+          "Where does Hana live?"};
 }
 
 std::string output_of(const Arguments& arguments) {
@@ -57,7 +69,7 @@ TEST(Run, ThreadsChunksKernelsAndMappingDoNotChangeTheText) {
   for (const char* target : {"avx2", "avx512"}) {
     const Outcome outcome = run(base + Arguments{"--kernels", target});
     if (outcome.exit_code == 1) {
-      EXPECT_THAT(outcome.err, HasSubstr(kAvailable));
+      EXPECT_THAT(outcome.err, HasSubstr(kNotHere));
     } else {
       EXPECT_EQ(outcome.out, expected) << target;
     }
@@ -72,12 +84,13 @@ TEST(Run, ASeedRepeatsItsTextAndAnotherGivesAnother) {
 }
 
 TEST(Run, NoPartOfAStopStringIsPrinted) {
-  const std::string answer = read_whole(tinyworld() + "/demo-answer.txt");
-  // Every stop string of four characters of the answer, most of which span tokens.
+  const std::string answer = output_of(short_question());
+  ASSERT_GE(answer.size(), 20U) << answer;
+  // Every third stop string of four characters of the answer, most of which span tokens.
   for (std::size_t at = 0; at + 5 <= answer.size(); at += 3) {
     const std::string stop = answer.substr(at, 4);
     const std::string expected = answer.substr(0, answer.find(stop));
-    EXPECT_EQ(output_of(story() + Arguments{"--stop", "never said", "--stop", stop}),
+    EXPECT_EQ(output_of(short_question() + Arguments{"--stop", "never said", "--stop", stop}),
               expected + "\n")
         << stop;
   }
@@ -85,9 +98,9 @@ TEST(Run, NoPartOfAStopStringIsPrinted) {
 
 TEST(Run, StopStringsAreTakenAsTheyAre) {
   // Words that a parser of flags may find special.
-  const std::string answer = read_whole(tinyworld() + "/demo-answer.txt");
+  const std::string answer = output_of(short_question());
   for (const char* stop : {"{}", "[a,b]", "%%", "-x", "--"}) {
-    EXPECT_EQ(output_of(story() + Arguments{"--stop", stop}), answer) << stop;
+    EXPECT_EQ(output_of(short_question() + Arguments{"--stop", stop}), answer) << stop;
   }
 }
 

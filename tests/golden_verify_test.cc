@@ -49,19 +49,19 @@ constexpr const char* kTiny = "tests/golden/lfm2";
 constexpr const char* kTinyworld = "tests/golden/tinyworld-lfm2";
 constexpr const char* kTinyworldModel = "models/tinyworld-lfm2";
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, Golden,
-    testing::Values(Case{kTiny, kTiny, codec::Kind::kF32, 1},
-                    Case{kTiny, kTiny, codec::Kind::kF32, 2},
-                    Case{kTiny, kTiny, codec::Kind::kF16, 2},
-                    Case{kTinyworld, kTinyworldModel, codec::Kind::kF32, 1},
-                    Case{kTinyworld, kTinyworldModel, codec::Kind::kF32, 2},
-                    Case{kTinyworld, kTinyworldModel, codec::Kind::kF16, 2}),
-    [](const auto& test) {
-      const std::string name = test.param.golden == kTiny ? "Tiny" : "Tinyworld";
-      return name + (test.param.kind == codec::Kind::kF32 ? "F32" : "F16") + "With" +
-             std::to_string(test.param.n_threads) + "Threads";
-    });
+INSTANTIATE_TEST_SUITE_P(Models, Golden,
+                         testing::Values(Case{kTiny, kTiny, codec::Kind::kF32, 1},
+                                         Case{kTiny, kTiny, codec::Kind::kF32, 2},
+                                         Case{kTiny, kTiny, codec::Kind::kF16, 2},
+                                         Case{kTinyworld, kTinyworldModel, codec::Kind::kF32, 1},
+                                         Case{kTinyworld, kTinyworldModel, codec::Kind::kF32, 2},
+                                         Case{kTinyworld, kTinyworldModel, codec::Kind::kF16, 2}),
+                         [](const auto& test) {
+                           const std::string name =
+                               test.param.golden == kTiny ? "Tiny" : "Tinyworld";
+                           return name + (test.param.kind == codec::Kind::kF32 ? "F32" : "F16") +
+                                  "With" + std::to_string(test.param.n_threads) + "Threads";
+                         });
 
 }  // namespace
 }  // namespace kvant::engine

@@ -86,9 +86,9 @@ enum class ErrorCode : std::uint16_t {
   kComponentMissing = 412,  // the layer has no such component
   kStepOpen = 413,       // the sequence has a prepared step that is neither committed nor poisoned
   kLayoutInvalid = 414,  // actual: value, expected: what the declaration allows
-  kStepNotPrepared = 415,  // actual: positions to commit, expected: positions prepared (0: none)
-  kSlidingWindow = 416,    // actual: window of the configuration, expected: the longest that runs
-  kLayerCount = 417,       // actual: compress ratios given, expected: layers
+  kStepNotPrepared = 415,   // actual: positions to commit, expected: positions prepared (0: none)
+  kSlidingWindow = 416,     // actual: window of the configuration, expected: the longest that runs
+  kLayerCount = 417,        // actual: compress ratios given, expected: layers
   kCompressionRatio = 418,  // actual: ratio
 
   // model: 600 to 699

@@ -170,9 +170,12 @@ std::string describe(const Error& error) {
   std::string out;
   if (error.layer >= 0) out += fmt::format("layer {}: ", error.layer);
   if (error.component != ComponentKind::kNone) out += fmt::format("{}: ", name_of(error.component));
-  out += fmt::format(fmt::runtime(text_of(error.code).text),
-                     fmt::arg("actual", number_text(error.actual)),
-                     fmt::arg("expected", number_text(error.expected)));
+  const bool signed_id = error.code == ErrorCode::kTokenOutOfRange;
+  out += fmt::format(
+      fmt::runtime(text_of(error.code).text),
+      fmt::arg("actual", signed_id ? fmt::to_string(static_cast<std::int64_t>(error.actual))
+                                   : number_text(error.actual)),
+      fmt::arg("expected", number_text(error.expected)));
   if (error.code == ErrorCode::kOutOfMemory && error.expected != 0) {
     out += fmt::format(", {} are left", error.expected);
   }

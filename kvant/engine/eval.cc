@@ -48,6 +48,7 @@ class Scorer final : public model::PassObserver {
   void on_logits(std::size_t, std::size_t row, std::span<const float> logits) override {
     const std::size_t target = start_ + row + 1;
     if (target < first_ || target >= tokens_.size()) return;
+    KVANT_CHECK(static_cast<std::size_t>(tokens_[target]) < logits.size());  // score has checked
     const double nll = negative_log_likelihood(logits, tokens_[target]);
     nll_sum_ += nll;
     nll_squares_ += nll * nll;
@@ -73,6 +74,14 @@ class Scorer final : public model::PassObserver {
 // Evaluates a list from an empty state; logits only where tokens [first, n) need them.
 NamedStatus score(Evaluator& evaluator, std::span<const TokenId> tokens, std::size_t first,
                   Scorer& scorer) {
+  const std::int64_t n_vocab = evaluator.runner.network().config().vocab_size;
+  for (const TokenId id : tokens) {
+    if (id >= 0 && id < n_vocab) continue;
+    return NamedError(Error{.code = ErrorCode::kTokenOutOfRange,
+                            .actual = static_cast<std::uint64_t>(static_cast<std::int64_t>(id)),
+                            .expected = static_cast<std::uint64_t>(n_vocab)},
+                      "tokenizer and model disagree");
+  }
   KVANT_TRY(evaluator.sequence.reset());
   const auto step = static_cast<std::size_t>(evaluator.runner.shape().max_rows.value());
   const std::size_t n = tokens.size() - 1;  // the last token predicts nothing that we score
@@ -88,6 +97,10 @@ NamedStatus score(Evaluator& evaluator, std::span<const TokenId> tokens, std::si
          .wanted = before_answer ? model::LogitsWanted::kNone : model::LogitsWanted::kAll},
         scorer));
     done += count;
+  }
+  if (!std::isfinite(scorer.nll_sum())) {
+    return NamedError(Error{.code = ErrorCode::kBadValue},
+                      "a likelihood is not a number; the model's weights may be damaged");
   }
   return {};
 }

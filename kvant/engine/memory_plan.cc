@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kvant/base/system_memory.h"
+#include "kvant/engine/sampler.h"
 
 namespace kvant::engine {
 namespace {
@@ -26,10 +27,11 @@ NamedResult<MemoryPlan> plan_memory(const model::ModelConfig& config,
   if (context.value() > config.context_length) {
     return NamedError(context_bound(context, config.context_length), "context of the model");
   }
-  const Tokens chunk = std::min(options.chunk, context);
+  const Tokens chunk = std::min(options.chunk, context);  // of one sequence
+  const Tokens rows = std::min(options.chunk, context * options.n_sequences);
 
   MemoryPlan plan;
-  plan.workspace_shape = {.max_rows = Rows(chunk.value()),
+  plan.workspace_shape = {.max_rows = Rows(rows.value()),
                           .max_logit_rows = options.logit_rows,
                           .max_spans = options.n_sequences,
                           .n_threads = options.n_threads};
@@ -41,9 +43,9 @@ NamedResult<MemoryPlan> plan_memory(const model::ModelConfig& config,
                                          .max_step = chunk});
   if (!state) return NamedError(state.error(), "state");
   plan.state = std::move(*state);
-  plan.session_bytes = Bytes((context.value() * static_cast<std::int64_t>(sizeof(TokenId)) +
-                              config.vocab_size * static_cast<std::int64_t>(sizeof(float))) *
-                             options.n_sequences);
+  const Bytes lists(context.value() * static_cast<std::int64_t>(sizeof(TokenId)) +
+                    config.vocab_size * static_cast<std::int64_t>(sizeof(float)));
+  plan.session_bytes = (lists + Sampler::bytes(config.vocab_size)) * options.n_sequences;
 
   const Bytes limit = options.memory_limit.value_or(physical_memory());
   if (plan.total() > limit) {

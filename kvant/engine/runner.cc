@@ -1,5 +1,7 @@
 #include "kvant/engine/runner.h"
 
+#include <algorithm>
+#include <new>
 #include <utility>
 
 #include "kvant/kernels/dispatch.h"
@@ -51,7 +53,31 @@ NamedResult<Runner> Runner::create(std::shared_ptr<const model::Network> network
                                    const model::WorkspaceShape& shape) {
   auto workspace = network->create_workspace(shape);
   if (!workspace) return NamedError(workspace.error(), "scratch memory of a pass");
-  return Runner(std::move(network), std::move(machine), std::move(*workspace));
+  Runner runner(std::move(network), std::move(machine), std::move(*workspace));
+  try {
+    // Room for every lane now: between prepare and commit nothing may fail for memory.
+    runner.ready_.reserve(static_cast<std::size_t>(shape.max_spans));
+    runner.ready_index_.reserve(static_cast<std::size_t>(shape.max_spans));
+  } catch (const std::bad_alloc&) {
+    return NamedError(Error{.code = ErrorCode::kOutOfMemory}, "lanes of a batch");
+  }
+  return runner;
+}
+
+Status Runner::check_size(std::span<const model::BatchSpan> lanes) const {
+  std::int64_t n_rows = 0;
+  for (const model::BatchSpan& lane : lanes)
+    n_rows += static_cast<std::int64_t>(lane.tokens.size());
+  const auto n_lanes = static_cast<std::int64_t>(lanes.size());
+  const model::WorkspaceShape& room = shape();
+  const auto too_many = [](std::int64_t actual, std::int64_t limit) {
+    return Error{.code = ErrorCode::kInvalidArgument,
+                 .actual = static_cast<std::uint64_t>(actual),
+                 .expected = static_cast<std::uint64_t>(limit)};
+  };
+  if (n_lanes > room.max_spans) return too_many(n_lanes, room.max_spans);
+  if (n_rows > room.max_rows.value()) return too_many(n_rows, room.max_rows.value());
+  return ok();
 }
 
 Status Runner::check(const model::BatchSpan& lane) const {
@@ -71,6 +97,10 @@ void Runner::step(std::span<const model::BatchSpan> lanes, std::span<Status> out
                   model::PassObserver& observer) {
   ready_.clear();
   ready_index_.clear();
+  if (const Status fits = check_size(lanes); !fits) {
+    std::ranges::fill(outcomes, fits);
+    return;
+  }
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     outcomes[i] = check(lanes[i]);
     if (!outcomes[i]) continue;

@@ -40,9 +40,9 @@ class Runner {
 
   // Shapes: outcomes [lanes.size()].
   // Ensures: outcomes[i] ok: lane i's state has advanced by its tokens. Not ok: either unchanged
-  // (token out of range, empty span, state full or poisoned, pool exhausted) or poisoned (a failure
-  // after prepare).
-  // Cost: one forward pass; allocates nothing once every lane count was seen.
+  // (more lanes or rows than the workspace has, for all lanes; token out of range, empty span,
+  // state full or poisoned, pool exhausted, for that one) or poisoned (a failure after prepare).
+  // Cost: one forward pass; allocates nothing.
   void step(std::span<const model::BatchSpan> lanes, std::span<Status> outcomes,
             model::PassObserver& observer);
 
@@ -57,6 +57,7 @@ class Runner {
   Runner(std::shared_ptr<const model::Network> network, Machine machine,
          std::unique_ptr<model::Workspace> workspace);
   Status check(const model::BatchSpan& lane) const;
+  Status check_size(std::span<const model::BatchSpan> lanes) const;
 
   std::shared_ptr<const model::Network> network_;
   Machine machine_;

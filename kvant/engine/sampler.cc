@@ -51,11 +51,14 @@ NamedResult<Sampler> Sampler::create(const SamplerOptions& options, std::int64_t
     sampler.ordered_.reserve(n);
     sampler.seen_.assign(n, 0);
   } catch (const std::bad_alloc&) {
-    return NamedError(
-        Error{.code = ErrorCode::kOutOfMemory, .actual = n * (2 * sizeof(Candidate) + 1)},
-        "sampler");
+    return NamedError(Error{.code = ErrorCode::kOutOfMemory, .actual = bytes(n_ids).size()},
+                      "sampler");
   }
   return sampler;
+}
+
+Bytes Sampler::bytes(std::int64_t n_ids) {
+  return Bytes(n_ids * static_cast<std::int64_t>(2 * sizeof(Candidate) + sizeof(std::uint8_t)));
 }
 
 double Sampler::penalised(float logit, TokenId id) const {
@@ -94,7 +97,7 @@ double Sampler::collect(std::span<const float> logits) {
   double largest = kNone;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    const double logit = penalised(logits[i], id) / options_.temperature;
+    const double logit = penalised(logits[i], id);
     if (!(logit > kNone)) continue;  // NaN too
     largest = std::max(largest, logit);
     heap_.push_back({.logit = logit, .weight = 0.0, .id = id});
@@ -102,7 +105,10 @@ double Sampler::collect(std::span<const float> logits) {
   double total = 0.0;
   for (Candidate& candidate : heap_) {
     // Infinite logits share the whole probability; inf - inf would be NaN.
-    candidate.weight = candidate.logit == largest ? 1.0 : kernels::exp64(candidate.logit - largest);
+    // Divided last: a logit over a tiny temperature would be infinite itself.
+    candidate.weight = candidate.logit == largest
+                           ? 1.0
+                           : kernels::exp64((candidate.logit - largest) / options_.temperature);
     total += candidate.weight;
   }
   return total;

@@ -33,9 +33,12 @@ class Sampler {
  public:
   // `n_ids` is the number of ids that may be drawn: logits beyond it (rows that pad a vocabulary)
   // are never chosen.
-  // Errors: kInvalidArgument for a negative or NaN temperature, top_k < 0, top_p outside (0, 1],
+  // Errors: kBadValue for a negative or NaN temperature, top_k < 0, top_p outside (0, 1],
   // min_p outside [0, 1], penalty <= 0, negative window; kOutOfMemory.
   static NamedResult<Sampler> create(const SamplerOptions& options, std::int64_t n_ids);
+
+  // Bytes that a sampler of n_ids takes from the heap.
+  static Bytes bytes(std::int64_t n_ids);
 
   // Shapes: logits [>= n_ids]; history: the tokens so far, oldest first.
   // Errors: kNoLogits when no logit is a number above -infinity.
@@ -47,8 +50,8 @@ class Sampler {
 
  private:
   struct Candidate {
-    double logit;   // divided by the temperature
-    double weight;  // exp(logit - largest logit)
+    double logit;   // after the repetition penalty
+    double weight;  // exp((logit - largest logit) / temperature)
     TokenId id;
   };
 

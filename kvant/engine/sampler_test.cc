@@ -82,6 +82,13 @@ TEST(Sampler, DrawsFromTheSoftmaxAtItsTemperature) {
   EXPECT_LT(chi_square, 16.27);  // 3 degrees of freedom, one in a thousand
 }
 
+TEST(Sampler, ATinyTemperatureIsAsGoodAsGreedy) {
+  for (const double temperature : {1e-300, 1e-310, 5e-324}) {
+    Sampler sampler = make({.temperature = temperature}, 4);
+    EXPECT_EQ(draw_many(sampler, std::array{1.0F, 2.0F, 3.0F, 2.5F}, 20).at(2), 20);
+  }
+}
+
 TEST(Sampler, TopKKeepsTheKMostLikelyAndTheLowerIdAmongEquals) {
   Sampler sampler = make({.temperature = 10.0, .top_k = 2}, 4);
   const auto counts = draw_many(sampler, std::array{1.0F, 3.0F, 1.0F, 1.0F}, 500);

@@ -129,6 +129,7 @@ NamedStatus Session::append(std::span<const TokenId> tokens, const Progress& pro
 NamedResult<FinishReason> Session::generate(const GenerateOptions& options, Sampler& sampler,
                                             const TokenSink& sink) {
   cancelled_.store(false, std::memory_order_relaxed);
+  if (sequence_.poisoned()) return NamedError(Error{.code = ErrorCode::kPoisoned});
   for (std::int64_t n = 0; n < options.max_tokens; ++n) {
     const Stopwatch watch;
     if (pending_) {
@@ -140,7 +141,12 @@ NamedResult<FinishReason> Session::generate(const GenerateOptions& options, Samp
       pending_.reset();
     }
     if (logits_.empty()) return NamedError(Error{.code = ErrorCode::kNoLogits});
-    const TokenId token = KVANT_TRY(sampler.sample(logits_, tokens_));
+    const auto sampled = sampler.sample(logits_, tokens_);
+    if (!sampled) {
+      return NamedError(Error{.code = ErrorCode::kBadValue},
+                        "no logit is a number; the model's weights may be damaged");
+    }
+    const TokenId token = *sampled;
     if (std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end()) {
       return FinishReason::kStop;
     }

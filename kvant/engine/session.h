@@ -64,7 +64,8 @@ class Session {
   NamedStatus append(std::span<const TokenId> tokens, const Progress& progress = {});
 
   // Chooses tokens until a stop token, the limit, a full context or cancel().
-  // Errors: kNoLogits when nothing was appended yet; those of Runner::step and Sampler::sample.
+  // Errors: kPoisoned; kNoLogits when nothing was appended yet; kBadValue when no logit is a
+  // number; those of Runner::step.
   NamedResult<FinishReason> generate(const GenerateOptions& options, Sampler& sampler,
                                      const TokenSink& sink);
 

@@ -41,16 +41,17 @@ struct RouteReport {
 };
 
 struct VerifyReport {
-  double logit_tolerance = 0.0;  // 2e-4 * (1 + largest |logit| / 10)
+  // 2e-4 * (1 + largest |logit| / 10) for f32 rows; f16 and bf16 rows round, so 16 and 256 times.
+  double logit_tolerance = 0.0;
   std::vector<RouteReport> routes;
 
-  // Every route within tolerance and bit-identical to the first. The tolerance is for f32 keys and
-  // values; other kinds are judged by their bits alone.
-  bool passed(const VerifyOptions& options) const;
+  // Every route within tolerance and bit-identical to the first.
+  bool passed() const;
 };
 
-// Errors: kPromptTooLong for a golden file longer than the model's context; kShapeMismatch for one
-// of another model; those of Runner::step; kOutOfMemory.
+// Errors: kPromptTooLong for a golden file longer than the model's context; kShapeMismatch,
+// kTokenOutOfRange for one of another model; kBadValue for one with a NaN or an infinity; those of
+// Runner::step; kOutOfMemory.
 NamedResult<VerifyReport> verify(const Golden& golden,
                                  std::shared_ptr<const model::LoadedModel> model, Machine machine,
                                  const VerifyOptions& options);

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
-#include <limits>
 
-#include "kvant/base/file.h"
 #include "kvant/model/json.h"
+#include "kvant/model/model_file.h"
 
 namespace kvant::model {
 namespace {
@@ -208,22 +206,23 @@ NamedResult<std::int64_t> read_ffn_dim(const JsonObject& root) {
   return (ffn_dim + multiple_of - 1) / multiple_of * multiple_of;
 }
 
+// A width out of range is said of the first layer that has one.
 NamedStatus read_conv(const JsonObject& root, ModelConfig& config) {
   constexpr std::int64_t kDefaultWidth = 3;
-  const auto width =
-      KVANT_TRY(root.find_integer("conv_L_cache", {.min = std::numeric_limits<std::int32_t>::min(),
-                                                   .max = limits::kConvWidthMax}));
-  config.conv_width = width.value_or(kDefaultWidth);
+  const auto width = root.find_integer("conv_L_cache", {.min = 2, .max = limits::kConvWidthMax});
+  if (!width) {
+    Error error = width.error().error();
+    const auto first_conv =
+        std::find_if(config.layers.begin(), config.layers.end(),
+                     [](const LayerConfig& l) { return l.kind == LayerKind::kShortConv; });
+    if (first_conv != config.layers.end()) {
+      error.layer = static_cast<std::int32_t>(first_conv - config.layers.begin());
+    }
+    return NamedError(error, width.error().detail());
+  }
+  config.conv_width = width->value_or(kDefaultWidth);
   config.conv_bias = KVANT_TRY(first_flag(root, {"conv_bias"}, false));
-  if (config.conv_width >= 2) return {};
-  const auto first_conv =
-      std::find_if(config.layers.begin(), config.layers.end(),
-                   [](const LayerConfig& l) { return l.kind == LayerKind::kShortConv; });
-  if (first_conv == config.layers.end()) return root.bad_value("conv_L_cache", "at least 2");
-  return NamedError({.code = ErrorCode::kBadValue,
-                     .layer = static_cast<std::int32_t>(first_conv - config.layers.begin())},
-                    fmt::format("{}: conv_L_cache is {}, allowed is 2 to {}", root.where(),
-                                config.conv_width, limits::kConvWidthMax));
+  return {};
 }
 
 NamedStatus check_rope_type(const JsonObject& rope) {
@@ -371,16 +370,12 @@ NamedResult<ModelConfig> read_config(const std::string& directory) {
   return without_bad_alloc([&]() -> NamedResult<ModelConfig> {
     constexpr Bytes kMax(static_cast<std::int64_t>(kConfigLimits.bytes_max));
     const std::string path = directory + "/config.json";
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) {
-      return NamedError({.code = ErrorCode::kMissingFile}, short_path(path));
-    }
-    const std::string text = KVANT_TRY(read_text_file(path, kMax));
+    const std::string text = KVANT_TRY(read_needed_file(path, kMax));
     ModelConfig config = KVANT_TRY(parse_config({.name = path, .text = text}));
     const std::string generation_path = directory + "/generation_config.json";
-    if (std::filesystem::exists(generation_path, ignored)) {
-      const std::string generation = KVANT_TRY(read_text_file(generation_path, kMax));
-      KVANT_TRY(merge_generation_config({.name = generation_path, .text = generation}, config));
+    const auto generation = KVANT_TRY(read_optional_file(generation_path, kMax));
+    if (generation) {
+      KVANT_TRY(merge_generation_config({.name = generation_path, .text = *generation}, config));
     }
     return config;
   });

@@ -235,7 +235,7 @@ TEST(ConfigHostile, AbsurdNumbersAreRefusedByKeyAndValue) {
       {"conv_L_cache", 1, kBad, "conv_L_cache is 1, allowed is 2 to 1024"},
       {"conv_L_cache", 0, kBad, "conv_L_cache is 0"},
       {"conv_L_cache", -3, kBad, "conv_L_cache is -3"},
-      {"conv_L_cache", 5000, kBad, "conv_L_cache is 5000"},
+      {"conv_L_cache", 1 << 30, kBad, "conv_L_cache is 1073741824, allowed is 2 to 1024"},
       {"norm_eps", 0.0, kBad, "norm_eps is 0"},
       {"norm_eps", 1.5, kBad, "norm_eps is 1.5"},
       {"norm_eps", 1e-60, kBad, "norm_eps"},

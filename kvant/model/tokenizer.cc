@@ -1,10 +1,9 @@
 #include "kvant/model/tokenizer.h"
 
-#include <filesystem>
 #include <new>
 
-#include "kvant/base/file.h"
 #include "kvant/model/json.h"
+#include "kvant/model/model_file.h"
 #include "kvant/model/tokenizer_data.h"
 
 namespace kvant::model {
@@ -13,11 +12,6 @@ namespace {
 constexpr Bytes kTokenizerBytesMax(std::int64_t{128} << 20);
 constexpr Bytes kConfigBytesMax(std::int64_t{16} << 20);
 constexpr std::size_t kTextBytesMax = std::size_t{1} << 30;  // places in a word are 32 bits wide
-
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
 
 // Encodes text without added tokens.
 class WordEncoder {
@@ -71,16 +65,18 @@ NamedResult<Tokenizer> Tokenizer::open(const std::string& directory, std::int64_
     const std::string path = directory + "/tokenizer.json";
     const std::string config_path = directory + "/tokenizer_config.json";
     const std::string template_path = directory + "/chat_template.jinja";
-    if (!exists(path)) {
-      return NamedError({.code = ErrorCode::kMissingFile}, short_path(path));
+    const std::string text = KVANT_TRY(read_needed_file(path, kTokenizerBytesMax));
+    const auto config = KVANT_TRY(read_optional_file(config_path, kConfigBytesMax));
+    // To read_tokenizer an empty text is a file that is not there.
+    if (config && config->empty()) {
+      return NamedError({.code = ErrorCode::kBadJson}, short_path(config_path) + ": empty");
     }
-    const std::string text = KVANT_TRY(read_text_file(path, kTokenizerBytesMax));
-    std::string config;
-    if (exists(config_path)) config = KVANT_TRY(read_text_file(config_path, kConfigBytesMax));
-    auto data = KVANT_TRY(read_tokenizer({.name = path, .text = text},
-                                         {.name = config_path, .text = config}, vocab_size));
-    if (data->chat_template.empty() && exists(template_path)) {
-      data->chat_template = KVANT_TRY(read_text_file(template_path, kConfigBytesMax));
+    auto data =
+        KVANT_TRY(read_tokenizer({.name = path, .text = text},
+                                 {.name = config_path, .text = config.value_or("")}, vocab_size));
+    if (data->chat_template.empty()) {
+      auto chat_template = KVANT_TRY(read_optional_file(template_path, kConfigBytesMax));
+      if (chat_template) data->chat_template = *std::move(chat_template);
     }
     return Tokenizer(std::move(data));
   });

@@ -46,7 +46,8 @@ json added(const json& id, const json& content) {
 
 TEST(TokenizerHostile, BadIdsAreRefused) {
   const std::vector<Wrong> cases = {
-      {"negative", [](json& f) { f["model"]["vocab"]["zz"] = -1; }, kBad, "vocab: 'zz' is -1"},
+      {"negative", [](json& f) { f["model"]["vocab"]["zz"] = -1; }, kBad,
+       "vocab: 'zz' is -1, allowed is 0 to 319"},
       {"fraction", [](json& f) { f["model"]["vocab"]["zz"] = 1.5; }, kBad, "'zz'"},
       {"text", [](json& f) { f["model"]["vocab"]["zz"] = "1"; }, kBad, "'zz' is '1'"},
       {"vocabulary size", [](json& f) { f["model"]["vocab"]["zz"] = 320; },

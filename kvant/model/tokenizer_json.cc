@@ -1,7 +1,6 @@
 // Reads tokenizer.json: vocabulary, added tokens, merges. See tokenizer_parts.h for the rest.
 #include <fmt/format.h>
 
-#include <limits>
 #include <utility>
 
 #include "kvant/model/byte_alphabet.h"
@@ -16,7 +15,6 @@ namespace {
 constexpr JsonLimits kTokenizerLimits{.bytes_max = std::size_t{128} << 20, .depth_max = 32};
 constexpr JsonLimits kConfigLimits{.bytes_max = std::size_t{16} << 20, .depth_max = 32};
 constexpr std::size_t kAddedTextBytesMax = 1024;
-constexpr IntegerRange kIds{.min = 0, .max = std::numeric_limits<std::int64_t>::max()};
 
 class Reader {
  public:
@@ -65,7 +63,10 @@ class Reader {
 };
 
 NamedResult<TokenId> Reader::checked_id(const JsonValue& value, const std::string& where) const {
-  const std::int64_t id = KVANT_TRY(checked_integer(value, where, kIds));
+  std::int64_t id = 0;
+  if (value.get_int64().get(id) != simdjson::SUCCESS || id < 0) {
+    id = KVANT_TRY(checked_integer(value, where, {.min = 0, .max = vocab_size_ - 1}));
+  }
   if (id >= vocab_size_) {
     return NamedError({.code = ErrorCode::kTokenOutOfRange,
                        .actual = static_cast<std::uint64_t>(id),

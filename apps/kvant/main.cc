@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -19,8 +21,10 @@ namespace kvant::app {
 namespace {
 
 // A mapped file whose tail was cut off raises SIGBUS on the next touch; there is no way back into
-// the code that was reading.
+// the code that was reading. Several threads may get there; the first speaks for all.
 extern "C" void on_bus_error(int) {
+  static std::atomic_flag taken = ATOMIC_FLAG_INIT;
+  while (taken.test_and_set()) ::pause();
   constexpr std::string_view kLine = "kvant: a mapped file changed or shrank while in use\n";
   static_cast<void>(!::write(STDERR_FILENO, kLine.data(), kLine.size()));
   ::_exit(kFailure);
@@ -36,10 +40,14 @@ void install_signal_handlers() {
 }
 
 // A program started without standard streams would get their numbers for its model files, and
-// print into them.
+// print into them. What takes their place refuses to be read and to be printed to, so that whoever
+// relies on a closed stream hears of it; complaints alone may get lost.
 void open_missing_streams() {
+  constexpr std::array kModes = {O_WRONLY, O_RDONLY, O_WRONLY};
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
-    if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
+    if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
+      ::open("/dev/null", kModes[static_cast<std::size_t>(descriptor)]);
+    }
   }
 }
 

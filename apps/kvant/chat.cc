@@ -2,8 +2,10 @@
 //
 // A turn is a message and its reply. It happens whole or not at all: when the message does not fit
 // or the work fails, the session goes back to the checkpoint taken before the turn, and the
-// conversation stays usable. A reply that was stopped by Ctrl-C or cut off by a limit stays.
+// conversation stays usable. A reply that was stopped by Ctrl-C or cut off by a limit stays. A
+// script hears of turns that failed by the exit code; a person has read the error.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -56,6 +58,8 @@ class Chat {
     return {};
   }
 
+  bool all_succeeded() const { return all_succeeded_; }
+
  private:
   struct Parts {
     OpenedModel opened;
@@ -75,7 +79,7 @@ class Chat {
     if (line.empty()) return Next::kGoOn;
     if (line.front() != '/') {
       const NamedStatus done = turn(line);
-      if (!done) streams_.fail(done.error());
+      if (!done) fail(done.error());
       return Next::kGoOn;
     }
     if (line == "/quit") return Next::kEnd;
@@ -92,9 +96,14 @@ class Chat {
     return Next::kGoOn;
   }
 
+  void fail(const NamedError& error) {
+    streams_.fail(error);
+    all_succeeded_ = false;
+  }
+
   void reset() {
     const NamedStatus done = parts_.session->reset();
-    if (!done) streams_.fail(done.error());
+    if (!done) fail(done.error());
     parts_.sampler.reset();
     tail_ = model::ChatTail::kEmpty;
   }
@@ -110,10 +119,12 @@ class Chat {
   NamedStatus turn(const std::string& message) {
     engine::Session& session = *parts_.session;
     const auto before = KVANT_TRY(session.checkpoint());
+    const engine::Sampler sampler_before = parts_.sampler;
     const InterruptGuard guard(session);
     auto reply = answer(message, guard);
     if (!reply) {
       KVANT_TRY(session.restore(before));
+      parts_.sampler = sampler_before;
       return reply.error();
     }
     tail_ = model::ChatTail::kReplyCut;  // a stop token never enters the state
@@ -133,8 +144,11 @@ class Chat {
     const auto ids =
         KVANT_TRY(parts_.format.continue_chat(tail_, messages, model::GenerationPrompt::kAdd));
     ProgressLine progress(streams_, "message");
-    KVANT_TRY(session.append(
-        ids, [&](Tokens done, Tokens all) { progress.update(done.value(), all.value()); }));
+    // append forgets a cancel() that came before it; the guard does not.
+    KVANT_TRY(session.append(ids, [&](Tokens done, Tokens all) {
+      if (guard.interrupted()) session.cancel();
+      progress.update(done.value(), all.value());
+    }));
     progress.clear();
     if (guard.interrupted()) return NamedError(Error{.code = ErrorCode::kCancelled}, "message");
     return generate_reply(session, parts_.sampler, parts_.opened.tokenizer, reply_options_,
@@ -160,19 +174,22 @@ class Chat {
   Parts parts_;
   ReplyOptions reply_options_;
   model::ChatTail tail_ = model::ChatTail::kEmpty;
+  bool all_succeeded_ = true;
 };
 
-NamedStatus chat(const ChatOptions& options, Streams& streams) {
+NamedResult<int> chat(const ChatOptions& options, Streams& streams) {
   const auto input = KVANT_TRY(open_line_input(options.history_file));
   auto conversation = KVANT_TRY(Chat::open(options, streams));
-  return conversation.talk(*input);
+  KVANT_TRY(conversation.talk(*input));
+  const bool is_script = ::isatty(STDIN_FILENO) != 1;
+  return is_script && !conversation.all_succeeded() ? kFailure : kOk;
 }
 
 }  // namespace
 
 int run_verb(const ChatOptions& options, Streams& streams) {
-  const NamedStatus done = chat(options, streams);
-  return done ? kOk : streams.fail(done.error());
+  const auto code = chat(options, streams);
+  return code ? *code : streams.fail(code.error());
 }
 
 }  // namespace kvant::app

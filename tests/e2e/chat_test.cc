@@ -48,7 +48,7 @@ TEST(Chat, AMessageThatDoesNotFitLeavesTheConversationUsable) {
   std::string long_message;
   for (int i = 0; i < 300; ++i) long_message += " box";
   const Outcome outcome = run(arguments, long_message + "\nWhere does Hana live?\n");
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, 1) << "a script must hear of the turn that failed";
   EXPECT_THAT(outcome.err, HasSubstr("the context holds 256"));
   EXPECT_EQ(outcome.out, once);
 }

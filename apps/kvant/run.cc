@@ -115,6 +115,11 @@ class Run {
     };
   }
 
+  std::string_view empty_reply_note() const {
+    if (options_.form != PromptForm::kRaw) return "the reply is empty: the model ended it at once";
+    return "the reply is empty: the model ended it at once; a chat model wants --chat";
+  }
+
   int finish(const Reply& reply, const engine::Session& session) {
     if (options_.output == OutputForm::kJson) {
       streams_.print(to_text(reply_json(reply, session)));
@@ -125,6 +130,8 @@ class Run {
       streams_.note(speed_text(session.figures()));
     }
     if (options_.stats) streams_.note(memory_text(session));
+    const bool ended = reply.reason == engine::FinishReason::kStop;
+    if (ended && reply.tokens.empty()) streams_.note(empty_reply_note());
     if (reply.reason != engine::FinishReason::kContextFull) return kOk;
     return streams_.fail(
         NamedError(Error{.code = ErrorCode::kContextFull,

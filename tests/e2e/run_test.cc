@@ -76,6 +76,13 @@ TEST(Run, ThreadsChunksKernelsAndMappingDoNotChangeTheText) {
   }
 }
 
+TEST(Run, AnEmptyReplyIsExplained) {
+  const Outcome outcome = run({"run", "-m", tinyworld(), "-p", "Where is the cat?"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "\n");
+  EXPECT_THAT(outcome.err, HasSubstr("wants --chat"));
+}
+
 TEST(Run, ASeedRepeatsItsTextAndAnotherGivesAnother) {
   const Arguments base = short_prompt() + Arguments{"--temp", "1.5", "--top-p", "0.95"};
   const std::string first = output_of(base + Arguments{"--seed", "1"});

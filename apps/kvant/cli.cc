@@ -1,6 +1,7 @@
 #include "apps/kvant/cli.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -64,8 +65,10 @@ CLI::Option* add_real(CLI::App& verb, Flag flag, double& into) {
 
 CLI::Option* add_bytes(CLI::App& verb, Flag flag, std::optional<Bytes>& into) {
   const auto check = [](const std::string& text) -> Complaint {
-    return parse_bytes(text) ? Complaint{}
-                             : fmt::format("'{}' is not a size (512M, 2GiB, 4096)", text);
+    const auto bytes = parse_bytes(text);
+    return bytes && bytes->value() > 0
+               ? Complaint{}
+               : fmt::format("'{}' is not a size above 0 (512M, 2GiB, 4096)", text);
   };
   return verb
       .add_option_function<std::string>(
@@ -78,6 +81,14 @@ template <class Text>
 CLI::Option* add_text(CLI::App& verb, Flag flag, Text& into) {
   return verb.add_option_function<std::string>(
       flag.names, [&into](const std::string& text) { into = text; }, flag.help);
+}
+
+// Text that names a file or a directory.
+template <class Text>
+CLI::Option* add_path(CLI::App& verb, Flag flag, Text& into) {
+  return add_text(verb, flag, into)->check([](const std::string& text) -> Complaint {
+    return text.empty() ? "an empty name names no file" : "";
+  });
 }
 
 template <class Set>
@@ -168,7 +179,7 @@ void add_sampler(CLI::App& verb, engine::SamplerOptions& sampler) {
 }
 
 void add_model(CLI::App& verb, std::string& model) {
-  add_text(verb, {"-m,--model", "Model directory: config.json, *.safetensors, tokenizer.json"},
+  add_path(verb, {"-m,--model", "Model directory: config.json, *.safetensors, tokenizer.json"},
            model)
       ->required()
       ->type_name("DIR");
@@ -241,7 +252,7 @@ void set_up(CLI::App& verb, ChatOptions& chat) {
 }
 
 void set_up(CLI::App& verb, PlanOptions& plan) {
-  add_text(verb, {"MODEL", "Model directory or config.json"}, plan.model)->required();
+  add_path(verb, {"MODEL", "Model directory or config.json"}, plan.model)->required();
   add_context(verb, plan.state);
   add_bytes(verb, {"--budget", "Plan the longest context that fits this much memory"}, plan.budget)
       ->excludes(verb.get_option("--ctx"));
@@ -268,9 +279,9 @@ const RouteName* find_route(std::string_view name) {
 }
 
 void set_up(CLI::App& verb, VerifyOptions& verify) {
-  add_text(verb, {"DIR", "Directory of golden.safetensors, or the file"}, verify.golden)
+  add_path(verb, {"DIR", "Directory of golden.safetensors, or the file"}, verify.golden)
       ->required();
-  add_text(verb, {"-m,--model", "Model directory; default: DIR"}, verify.model)->type_name("DIR");
+  add_path(verb, {"-m,--model", "Model directory; default: DIR"}, verify.model)->type_name("DIR");
   verb.add_option(
           "--via",
           [&verify](const CLI::results_t& names) {
@@ -311,12 +322,15 @@ void set_up(CLI::App& verb, EvalOptions& eval) {
 }
 
 void set_up(CLI::App& verb, InspectOptions& inspect) {
-  add_text(verb, {"FILE", "A safetensors file or a model directory"}, inspect.path)->required();
+  add_path(verb, {"FILE", "A safetensors file or a model directory"}, inspect.path)->required();
   add_json(verb, inspect.output);
 }
 
 void set_up(CLI::App& verb, BenchOptions& bench) {
-  add_text(verb, {"--check-numerics", "Compare the kernels' results with this file of digests"},
+  add_text(verb,
+           {"--check-numerics",
+            "Compare the kernels' results with this file of digests; the default is looked for"
+            " below the working directory, and lies in the source tree"},
            bench.check_numerics)
       ->expected(0, 1)
       ->default_str(kNumericsFile)
@@ -327,7 +341,7 @@ void set_up(CLI::App& verb, BenchOptions& bench) {
              [&bench] { bench.bandwidth = true; });
   auto* decode = add_switch(verb, {"--decode", "Speed of prompts and replies"},
                             [&bench] { bench.decode = true; });
-  add_text(verb, {"-m,--model", "Model for --decode; default: random weights of a 350M shape"},
+  add_path(verb, {"-m,--model", "Model for --decode; default: random weights of a 350M shape"},
            bench.model)
       ->type_name("DIR")
       ->needs(decode);
@@ -383,6 +397,14 @@ class Parser {
   }
 
   std::variant<Command, HelpText, UsageError> parse(std::vector<std::string> arguments) {
+    // The root's own flags take no values, so the first word is the verb; CLI11 would only say
+    // that there is none.
+    const auto is_word = [](const std::string& text) { return !text.starts_with('-'); };
+    const auto verb = std::ranges::find_if(arguments, is_word);
+    if (verb != arguments.end() && std::ranges::find(verbs_, *verb) == verbs_.end()) {
+      return UsageError{
+          complain(fmt::format("'{}' is none of {}", *verb, fmt::join(verbs_, ", ")))};
+    }
     std::ranges::reverse(arguments);  // as CLI11 wants them
     try {
       root_.parse(std::move(arguments));
@@ -403,6 +425,7 @@ class Parser {
   template <class Options>
   void add(const std::string& name, const std::string& about, Options& options) {
     CLI::App& verb = *root_.add_subcommand(name, about);
+    verbs_.push_back(name);
     set_up(verb, options);
     verb.add_flag_callback(
         "-v,--verbose", [this] { command_.log_level = LogLevel::kInfo; }, "Say more");
@@ -416,6 +439,7 @@ class Parser {
   }
 
   CLI::App root_;
+  std::vector<std::string> verbs_;
   Command command_;
   RunOptions run_;
   ChatOptions chat_;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "tests/e2e/program.h"
@@ -33,6 +35,31 @@ TEST(Errors, MissingFilesOfAModelAreNamed) {
     std::filesystem::remove(folder.path(file));
     expect_refused(run({"run", "-m", folder.path(), "-p", "x"}), 1, file);
   }
+}
+
+TEST(Errors, AModelThatIsNoDirectoryIsNamed) {
+  const Folder folder;
+  const std::string pipe = folder.path("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  expect_refused(run({"run", "-m", pipe, "-p", "x"}), 1, "Not a directory");
+  expect_refused(run({"plan", pipe}), 1, "Not a directory");
+}
+
+// Without such a file a model may answer otherwise, so only one that is not there is passed over.
+TEST(Errors, OptionalFilesThatCannotBeReadAreErrors) {
+  for (const char* file : {"tokenizer_config.json", "generation_config.json"}) {
+    const Folder folder;
+    folder.copy_from(tinyworld());
+    folder.write(file, "");
+    expect_refused(run({"run", "-m", folder.path(), "-p", "x"}), 1, file);
+    std::filesystem::remove(folder.path(file));
+    std::filesystem::create_symlink(file, folder.path(file));
+    expect_refused(run({"run", "-m", folder.path(), "-p", "x"}), 1, file);
+  }
+}
+
+TEST(Errors, VerifyWithoutAModelSaysHowToNameOne) {
+  expect_refused(run({"verify", source("tests/golden/tinyworld-lfm2")}), 1, "-m DIR");
 }
 
 TEST(Errors, TruncatedWeightsAreRefusedWithTheFilesName) {
@@ -106,11 +133,13 @@ TEST(Errors, APlanBeyondTheMemoryIsRefusedBeforeAnythingIsDone) {
 
 TEST(Errors, ABudgetBelowOnePositionIsRefused) {
   expect_refused(run({"plan", tinyworld(), "--budget", "10k"}), 1, "10240");
+  expect_refused(run({"plan", tinyworld(), "--budget", "0"}), 2, "--budget");
 }
 
 TEST(Errors, UnknownFlagsAndVerbsAreErrorsOfUse) {
   expect_refused(run({"run", "-m", tinyworld(), "-p", "x", "--no-such-flag"}), 2, "--no-such-flag");
-  expect_refused(run({"frobnicate"}), 2, "kvant");
+  expect_refused(run({"frobnicate"}), 2, "'frobnicate'");
+  expect_refused(run({"frobnicate", "--help"}), 2, "'frobnicate'");
   expect_refused(run({}), 2, "--help");
   for (const char* verb : {"run", "chat", "plan", "verify", "eval", "inspect", "bench"}) {
     expect_refused(run({verb, "--no-such-flag"}), 2, "");
@@ -124,6 +153,7 @@ TEST(Errors, UnusableValuesOfFlagsAreErrorsOfUse) {
                                        {"--threads", "100000"},  {"--ctx", "-1"},
                                        {"--kv", "q9"},           {"--kv", "f16", "--kv-k", "f32"},
                                        {"--kernels", "mmx"},     {"--ram", "lots"},
+                                       {"--ram", "0"},           {"--model", ""},
                                        {"--temp", "warm"},       {"--seed", "x"},
                                        {"--stop", ""},           {"--chunk", "0"},
                                        {"--system", "x"},        {"--on-full", "shift"},
@@ -165,6 +195,14 @@ TEST(Errors, AFullDiskUnderStandardOutputIsAFailure) {
   const Outcome outcome = run_into_file({"plan", tinyworld()}, "/dev/full");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("standard output"));
+}
+
+TEST(Errors, AClosedStandardOutputIsAFailure) {
+  for (const Arguments& arguments : {Arguments{"plan", tinyworld()}, {"--version"}}) {
+    const Outcome outcome = run_without_output(arguments);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("standard output"));
+  }
 }
 
 TEST(Errors, AClosedPipeEndsTheProgramQuietly) {

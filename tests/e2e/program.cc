@@ -33,6 +33,7 @@ pid_t start(const Arguments& arguments, const Descriptors& descriptors) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   ::dup2(descriptors.in, STDIN_FILENO);
+  if (descriptors.out < 0) ::close(STDOUT_FILENO);
   ::dup2(descriptors.out, STDOUT_FILENO);
   ::dup2(descriptors.err, STDERR_FILENO);
   ::execv(KVANT_PROGRAM, pointers.data());
@@ -112,6 +113,8 @@ Outcome run_into_closed_pipe(const Arguments& arguments) {
   ::close(ends[1]);
   return outcome;
 }
+
+Outcome run_without_output(const Arguments& arguments) { return run_with_output(arguments, -1); }
 
 Conversation::Conversation(const Arguments& arguments) {
   std::array<int, 2> in{};

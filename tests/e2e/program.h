@@ -28,6 +28,8 @@ Outcome run(const Arguments& arguments, std::string_view input = "");
 // The same with standard output into a file, /dev/full say, or into a pipe that nobody reads.
 Outcome run_into_file(const Arguments& arguments, const std::string& path);
 Outcome run_into_closed_pipe(const Arguments& arguments);
+// The same without any standard output.
+Outcome run_without_output(const Arguments& arguments);
 
 // A program that goes on while the test talks with it. Reads wait; ctest's timeout ends a test that
 // waits for ever.

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "apps/kvant/cli.h"
 #include "apps/kvant/streams.h"
@@ -70,7 +71,7 @@ int run(std::span<char* const> arguments, Streams& streams) {
   // Whoever closed the pipe has seen enough; everything else is a failure to tell about.
   if (streams.out_error() != EPIPE) {
     streams.fail(std::string("cannot write to standard output: ") +
-                 std::strerror(streams.out_error()));
+                 std::system_category().message(streams.out_error()));
   }
   return kFailure;
 }
@@ -79,13 +80,13 @@ int run(std::span<char* const> arguments, Streams& streams) {
 }  // namespace kvant::app
 
 int main(int argc, char** argv) {
-  using namespace kvant::app;
-  open_missing_streams();
-  install_signal_handlers();
-  Streams streams({});
+  namespace app = kvant::app;
+  app::open_missing_streams();
+  app::install_signal_handlers();
+  app::Streams streams({});
   try {
     const std::span<char* const> all(argv, static_cast<std::size_t>(argc));
-    return run(all.subspan(all.empty() ? 0 : 1), streams);
+    return app::run(all.subspan(all.empty() ? 0 : 1), streams);
   } catch (const std::bad_alloc&) {
     // Nothing here may need memory.
     streams.draw("kvant: out of memory\n");
@@ -94,5 +95,5 @@ int main(int argc, char** argv) {
     streams.draw(error.what());
     streams.draw("\n");
   }
-  return kFailure;
+  return app::kFailure;
 }

@@ -60,7 +60,7 @@ NamedResult<Container> read_into(const std::string& path, Bytes max_bytes) {
                       path);
   }
   Container out;
-  const NamedError no_memory({.code = ErrorCode::kOutOfMemory, .actual = file.size}, path);
+  NamedError no_memory({.code = ErrorCode::kOutOfMemory, .actual = file.size}, path);
   try {
     out.resize(file.size);
   } catch (const std::bad_alloc&) {

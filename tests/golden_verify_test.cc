@@ -1,68 +1,22 @@
-// The main proof: an independent implementation's values by every route to a position, and the same
-// bits by all of them.
+// Golden files of the small random model, and what verify must refuse.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <string>
 
-#include "kvant/engine/verify.h"
+#include "tests/support/golden_suite.h"
 
 namespace kvant::engine {
 namespace {
 
-struct Case {
-  std::string golden;
-  std::string model;
-  codec::Kind kind;
-  int n_threads;
-};
-
-class GoldenFile : public testing::TestWithParam<Case> {};
-
-std::string root(const std::string& path) { return std::string(KVANT_SOURCE_DIR) + "/" + path; }
-
-TEST_P(GoldenFile, EveryRouteAgreesWithTheReferenceAndWithEveryOtherToTheBit) {
-  const Case& test = GetParam();
-  const auto golden = read_golden(root(test.golden));
-  ASSERT_TRUE(golden) << describe(golden.error());
-  const auto model = model::load_model(root(test.model));
-  ASSERT_TRUE(model) << describe(model.error());
-  const auto machine = create_machine(test.n_threads);
-  ASSERT_TRUE(machine) << describe(machine.error());
-  const VerifyOptions options{.keys = test.kind, .values = test.kind};
-  const auto report = verify(*golden, *model, *machine, options);
-  ASSERT_TRUE(report) << describe(report.error());
-  for (const RouteReport& route : report->routes) {
-    SCOPED_TRACE(route.name);
-    EXPECT_EQ(route.first_other_bit, -1);
-    EXPECT_LE(route.max_logit_error, report->logit_tolerance);
-    EXPECT_LE(route.max_hidden_error, report->logit_tolerance);
-    EXPECT_LE(route.max_nll_error, 2 * report->logit_tolerance);
-    EXPECT_EQ(route.argmax_misses, 0);
-    EXPECT_EQ(route.greedy_misses, 0);
-  }
-  EXPECT_TRUE(report->passed());
-  EXPECT_GE(report->routes.size(), 18U);
-}
-
 constexpr const char* kTiny = "tests/golden/lfm2";
-constexpr const char* kTinyworld = "tests/golden/tinyworld-lfm2";
-constexpr const char* kTinyworldModel = "models/tinyworld-lfm2";
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenFile,
+INSTANTIATE_TEST_SUITE_P(Tiny, GoldenFile,
                          testing::Values(Case{kTiny, kTiny, codec::Kind::kF32, 1},
                                          Case{kTiny, kTiny, codec::Kind::kF32, 2},
-                                         Case{kTiny, kTiny, codec::Kind::kF16, 2},
-                                         Case{kTinyworld, kTinyworldModel, codec::Kind::kF32, 1},
-                                         Case{kTinyworld, kTinyworldModel, codec::Kind::kF32, 2},
-                                         Case{kTinyworld, kTinyworldModel, codec::Kind::kF16, 2}),
-                         [](const auto& test) {
-                           const std::string name =
-                               test.param.golden == kTiny ? "Tiny" : "Tinyworld";
-                           return name + (test.param.kind == codec::Kind::kF32 ? "F32" : "F16") +
-                                  "With" + std::to_string(test.param.n_threads) + "Threads";
-                         });
+                                         Case{kTiny, kTiny, codec::Kind::kF16, 2}),
+                         case_name);
 
 NamedResult<VerifyReport> verify_tiny(const Golden& golden, const VerifyOptions& options) {
   return verify(golden, *model::load_model(root(kTiny)), *create_machine(1), options);

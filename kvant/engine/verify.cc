@@ -372,8 +372,8 @@ bool VerifyReport::passed() const {
 }
 
 NamedResult<VerifyReport> verify(const Golden& golden,
-                                 std::shared_ptr<const model::LoadedModel> model, Machine machine,
-                                 const VerifyOptions& options) {
+                                 const std::shared_ptr<const model::LoadedModel>& model,
+                                 const Machine& machine, const VerifyOptions& options) {
   KVANT_TRY(check_fits(golden, model->config));
   const auto n = static_cast<std::int64_t>(golden.tokens.size() + golden.greedy.size());
   const Tokens context(std::min(std::max<std::int64_t>(n, 512), model->config.context_length));
@@ -388,6 +388,7 @@ NamedResult<VerifyReport> verify(const Golden& golden,
                                             .n_threads = machine.pool->n_threads()}));
   auto pool = KVANT_TRY(state::PagePool::create(*machine.device, plan.state));
   std::vector<state::Sequence> sequences;
+  sequences.reserve(Verifier::kSequences);
   for (std::int64_t i = 0; i < Verifier::kSequences; ++i) {
     sequences.push_back(KVANT_TRY(state::Sequence::create(pool, context)));
   }

@@ -53,7 +53,7 @@ struct VerifyReport {
 // kTokenOutOfRange for one of another model; kBadValue for one with a NaN or an infinity; those of
 // Runner::step; kOutOfMemory.
 NamedResult<VerifyReport> verify(const Golden& golden,
-                                 std::shared_ptr<const model::LoadedModel> model, Machine machine,
-                                 const VerifyOptions& options);
+                                 const std::shared_ptr<const model::LoadedModel>& model,
+                                 const Machine& machine, const VerifyOptions& options);
 
 }  // namespace kvant::engine

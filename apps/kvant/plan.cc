@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 
@@ -97,8 +98,7 @@ std::string parts_text(const engine::MemoryPlan& plan) {
   const auto total = static_cast<double>(plan.total().value());
   for (const Part& part : parts_of(plan)) {
     if (part.bytes.value() == 0) continue;
-    const auto width =
-        static_cast<int>(kBarWidth * static_cast<double>(part.bytes.value()) / total + 0.5);
+    const auto width = std::lround(kBarWidth * static_cast<double>(part.bytes.value()) / total);
     out += fmt::format("{:<10} {:>16} {:>10}  {:<40}  {}\n", part.name, part.bytes.value(),
                        bytes_text(part.bytes), std::string(static_cast<std::size_t>(width), '#'),
                        part.about);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 #include "apps/kvant/stop_filter.h"
 #include "kvant/model/chat.h"
@@ -15,7 +16,7 @@ NamedResult<Reply> generate_reply(engine::Session& session, engine::Sampler& sam
   model::StreamDecoder decoder(tokenizer, model::SpecialOutput::kSkip);
   StopFilter filter(options.stops);
   std::optional<Error> decode_error;
-  const auto give = [&](std::string text) {
+  const auto give = [&](std::string_view text) {
     if (text.empty()) return true;
     reply.text += text;
     return sink(text);

@@ -187,7 +187,7 @@ std::string numerics_json(const std::vector<NumericsDigest>& digests) {
 NamedResult<std::vector<NumericsDigest>> parse_numerics_json(std::string_view text) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   if (document.is_discarded()) return NamedError(Error{.code = ErrorCode::kBadJson});
-  const NamedError misshapen(Error{.code = ErrorCode::kBadFormat}, "numerics digests");
+  NamedError misshapen(Error{.code = ErrorCode::kBadFormat}, "numerics digests");
   if (!document.is_object()) return misshapen;
   const auto version = document.find("numerics");
   const auto digests = document.find("digests");

@@ -10,6 +10,7 @@
 #include "kvant/engine/likelihood.h"
 #include "kvant/engine/sampler.h"
 #include "kvant/kernels/math.h"
+#include "kvant/model/token_check.h"
 #include "kvant/state/sequence.h"
 
 namespace kvant::engine {
@@ -74,14 +75,8 @@ class Scorer final : public model::PassObserver {
 // Evaluates a list from an empty state; logits only where tokens [first, n) need them.
 NamedStatus score(Evaluator& evaluator, std::span<const TokenId> tokens, std::size_t first,
                   Scorer& scorer) {
-  const std::int64_t n_vocab = evaluator.runner.network().config().vocab_size;
-  for (const TokenId id : tokens) {
-    if (id >= 0 && id < n_vocab) continue;
-    return NamedError(Error{.code = ErrorCode::kTokenOutOfRange,
-                            .actual = static_cast<std::uint64_t>(static_cast<std::int64_t>(id)),
-                            .expected = static_cast<std::uint64_t>(n_vocab)},
-                      "tokenizer and model disagree");
-  }
+  const Status known = model::check_tokens(tokens, evaluator.runner.network().config());
+  if (!known) return NamedError(known.error(), "tokenizer and model disagree");
   KVANT_TRY(evaluator.sequence.reset());
   const auto step = static_cast<std::size_t>(evaluator.runner.shape().max_rows.value());
   const std::size_t n = tokens.size() - 1;  // the last token predicts nothing that we score

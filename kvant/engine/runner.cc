@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kvant/kernels/dispatch.h"
+#include "kvant/model/token_check.h"
 
 namespace kvant::engine {
 namespace {
@@ -82,15 +83,7 @@ Status Runner::check_size(std::span<const model::BatchSpan> lanes) const {
 
 Status Runner::check(const model::BatchSpan& lane) const {
   if (lane.tokens.empty()) return Error{.code = ErrorCode::kEmptyPrefill};
-  const auto n_vocab = network_->config().vocab_size;
-  for (const TokenId id : lane.tokens) {
-    if (id < 0 || id >= n_vocab) {
-      return Error{.code = ErrorCode::kTokenOutOfRange,
-                   .actual = static_cast<std::uint64_t>(static_cast<std::int64_t>(id)),
-                   .expected = static_cast<std::uint64_t>(n_vocab)};
-    }
-  }
-  return ok();
+  return model::check_tokens(lane.tokens, network_->config());
 }
 
 void Runner::step(std::span<const model::BatchSpan> lanes, std::span<Status> outcomes,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kvant/base/clock.h"
+#include "kvant/model/token_check.h"
 
 namespace kvant::engine {
 namespace {
@@ -99,14 +100,7 @@ NamedStatus Session::evaluate(std::span<const TokenId> tokens, const Progress& p
 NamedStatus Session::append(std::span<const TokenId> tokens, const Progress& progress) {
   cancelled_.store(false, std::memory_order_relaxed);
   if (tokens.empty()) return NamedError(Error{.code = ErrorCode::kEmptyPrompt});
-  const auto n_vocab = model_->config.vocab_size;
-  for (const TokenId id : tokens) {
-    if (id < 0 || id >= n_vocab) {
-      return NamedError(Error{.code = ErrorCode::kTokenOutOfRange,
-                              .actual = static_cast<std::uint64_t>(static_cast<std::int64_t>(id)),
-                              .expected = static_cast<std::uint64_t>(n_vocab)});
-    }
-  }
+  KVANT_TRY(model::check_tokens(tokens, model_->config));
   const auto all = tokens_.size() + (pending_ ? 1 : 0) + tokens.size();
   if (all > context().size()) {
     return NamedError(Error{.code = ErrorCode::kPromptTooLong,

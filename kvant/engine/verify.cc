@@ -12,6 +12,7 @@
 #include "kvant/engine/likelihood.h"
 #include "kvant/engine/memory_plan.h"
 #include "kvant/engine/sampler.h"
+#include "kvant/model/token_check.h"
 
 namespace kvant::engine {
 namespace {
@@ -331,13 +332,8 @@ NamedStatus check_fits(const Golden& golden, const model::ModelConfig& config) {
                       "golden file");
   }
   for (const auto* ids : {&golden.tokens, &golden.argmax, &golden.greedy}) {
-    for (const TokenId id : *ids) {
-      if (id >= 0 && id < config.vocab_size) continue;
-      return NamedError(Error{.code = ErrorCode::kTokenOutOfRange,
-                              .actual = static_cast<std::uint64_t>(static_cast<std::int64_t>(id)),
-                              .expected = static_cast<std::uint64_t>(config.vocab_size)},
-                        "golden file");
-    }
+    const Status known = model::check_tokens(*ids, config);
+    if (!known) return NamedError(known.error(), "golden file");
   }
   if (!all_finite(golden)) {
     return NamedError(Error{.code = ErrorCode::kBadValue}, "golden file: numbers must be finite");

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "kvant/model/token_check.h"
+
 namespace kvant::model {
 namespace {
 
@@ -49,13 +51,7 @@ Status DecoderPass::check(const ModelConfig& config, const WorkspaceShape& shape
   for (const BatchSpan& span : batch) {
     if (span.tokens.empty()) return invalid(0, 1);
     n_rows += count(span.tokens);
-    for (const TokenId id : span.tokens) {
-      if (id < 0 || id >= config.vocab_size) {
-        return Error{.code = ErrorCode::kTokenOutOfRange,
-                     .actual = static_cast<std::uint64_t>(static_cast<std::int64_t>(id)),
-                     .expected = static_cast<std::uint64_t>(config.vocab_size)};
-      }
-    }
+    KVANT_TRY(check_tokens(span.tokens, config));
     for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
       if (config.layers[layer].kind == LayerKind::kAttention) {
         KVANT_TRY(span.sequence->rows(layer_index(layer), ComponentKind::kKeys));

@@ -1,56 +1,11 @@
 // After the first token, decoding takes nothing from the heap. A program of its own, since it
-// replaces operator new.
+// counts operator new.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <string>
 
 #include "kvant/engine/session.h"
-
-namespace {
-
-std::atomic<std::int64_t> n_allocations{0};
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  n_allocations.fetch_add(1, std::memory_order_relaxed);
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* p = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
-  if (p == nullptr) throw std::bad_alloc();
-  return p;
-}
-
-// Out of line, or g++ 12 sees free() where it expects operator delete and warns.
-[[gnu::noinline]] void release(void* p) noexcept { std::free(p); }
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new[](std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-// Without these two, ASan's own answer to new (std::nothrow), which our delete must not release.
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  n_allocations.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  n_allocations.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-void operator delete(void* p) noexcept { release(p); }
-void operator delete[](void* p) noexcept { release(p); }
-void operator delete(void* p, std::size_t) noexcept { release(p); }
-void operator delete[](void* p, std::size_t) noexcept { release(p); }
-void operator delete(void* p, std::align_val_t) noexcept { release(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { release(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { release(p); }
+#include "tests/support/counting_new.h"
 
 namespace kvant::engine {
 namespace {
@@ -69,10 +24,10 @@ TEST_P(DecodeAllocations, AreNoneAfterTheFirstToken) {
   std::int64_t n_tokens = 0;
   std::int64_t after_first = 0;
   const auto reason = (*session)->generate({.max_tokens = 400}, *sampler, [&](TokenId) {
-    if (++n_tokens == 2) after_first = n_allocations.load();
+    if (++n_tokens == 2) after_first = test::n_allocations();
     return true;
   });
-  const std::int64_t at_end = n_allocations.load();
+  const std::int64_t at_end = test::n_allocations();
   ASSERT_TRUE(reason) << describe(reason.error());
   EXPECT_EQ(n_tokens, 400) << "the run must cross page borders";
   EXPECT_EQ(at_end - after_first, 0);

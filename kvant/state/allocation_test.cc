@@ -1,41 +1,20 @@
 // Steps take nothing from the heap once a sequence exists.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
+#include <memory>
 
 #include "kvant/state/sequence.h"
+#include "tests/support/counting_new.h"
 #include "tests/support/state_worlds.h"
 #include "tests/support/test_device.h"
-
-namespace {
-
-// Calls of operator new in this program. A replacement of operator new is global by nature.
-std::atomic<std::int64_t> n_allocations{0};
-
-void* allocate(std::size_t bytes) {
-  n_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* data = std::malloc(bytes == 0 ? 1 : bytes)) return data;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate(bytes); }
-void* operator new[](std::size_t bytes) { return allocate(bytes); }
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete[](void* data) noexcept { std::free(data); }
-void operator delete(void* data, std::size_t) noexcept { std::free(data); }
-void operator delete[](void* data, std::size_t) noexcept { std::free(data); }
 
 namespace kvant::state {
 namespace {
 
 TEST(Allocation, TheCounterCounts) {
-  const std::int64_t before = n_allocations;
+  const std::int64_t before = test::n_allocations();
   const auto number = std::make_unique<int>(5);
-  EXPECT_EQ(n_allocations - before, 1);
+  EXPECT_EQ(test::n_allocations() - before, 1);
 }
 
 TEST(Allocation, NoStepUpToThePlannedLengthTakesHeapMemory) {
@@ -47,25 +26,25 @@ TEST(Allocation, NoStepUpToThePlannedLengthTakesHeapMemory) {
   const auto pool = PagePool::create(device, plan).value();
   Sequence sequence = Sequence::create(pool, Tokens(64)).value();
   const auto step = [&](std::int64_t n) {
-    const std::int64_t before = n_allocations;
+    const std::int64_t before = test::n_allocations();
     const Position start = sequence.position();
     const bool done = sequence.prepare(Tokens(n)) &&
                       sequence.rows(LayerIndex(0), ComponentKind::kKeys) &&
                       sequence.recurrent(LayerIndex(1), ComponentKind::kConvState) &&
                       sequence.commit(start, Tokens(n));
     EXPECT_TRUE(done);
-    return n_allocations - before;
+    return test::n_allocations() - before;
   };
   for (int i = 0; i < 10; ++i) EXPECT_EQ(step(1), 0);
   EXPECT_EQ(step(9), 0);
   const Snapshot snapshot = sequence.snapshot().value();
   EXPECT_EQ(step(9), 0);  // copies what the snapshot refers to
-  const std::int64_t before = n_allocations;
+  const std::int64_t before = test::n_allocations();
   ASSERT_TRUE(sequence.restore(snapshot));
   ASSERT_TRUE(sequence.prepare(Tokens(2)));
   sequence.poison();
   ASSERT_TRUE(sequence.reset());
-  EXPECT_EQ(n_allocations - before, 0);
+  EXPECT_EQ(test::n_allocations() - before, 0);
   EXPECT_EQ(step(9), 0);
 }
 

@@ -86,10 +86,24 @@ enum class ErrorCode : std::uint16_t {
   kComponentMissing = 412,  // the layer has no such component
   kStepOpen = 413,       // the sequence has a prepared step that is neither committed nor poisoned
   kLayoutInvalid = 414,  // actual: value, expected: what the declaration allows
-  kStepNotPrepared = 415,   // actual: positions to commit, expected: positions prepared (0: none)
-  kSlidingWindow = 416,     // actual: window of the configuration, expected: the longest that runs
-  kLayerCount = 417,        // actual: compress ratios given, expected: layers
-  kCompressionRatio = 418,  // actual: ratio
+  kStepNotPrepared = 415,    // actual: positions to commit, expected: positions prepared (0: none)
+  kSlidingWindow = 416,      // actual: window of the configuration, expected: the longest that runs
+  kLayerCount = 417,         // actual: compress ratios given, expected: layers
+  kCompressionRatio = 418,   // actual: ratio
+  kRollbackBound = 419,      // actual: positions to take back, expected: the most that can be
+  kShiftRefused = 420,       // the component's memory is bound to positions
+  kShiftRange = 421,         // actual: end of the positions to drop, expected: position
+  kShiftNotPlanned = 422,    // the plan was made without shifts
+  kShiftRowsReleased = 423,  // actual: oldest row left, expected: oldest row needed
+  kShiftPieces = 424,        // actual: pieces of the page table, expected: room
+  kMigrationContext = 425,  // actual: capacity of the destination, expected: more than the source's
+  kMigrationPlanMismatch = 426,
+  kMigrationSnapshotPlanMismatch = 427,
+  kMigrationSnapshotPosition = 428,  // actual: the snapshot's position, expected: the source's
+  kSnapshotBufferMismatch = 429,     // actual: bytes, expected: bytes
+  kStateVersion = 430,               // actual: version of the file, expected: the newest known
+  kChecksumMismatch = 431,
+  kFingerprintMismatch = 432,
 
   // model: 600 to 699
   kBadFormat = 600,  // not the kind of file it should be

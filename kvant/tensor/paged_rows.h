@@ -38,6 +38,7 @@ struct PagedRows {
   std::int32_t n_heads = 0;
   std::int32_t row_width = 0;  // numbers a row
   Dtype dtype = Dtype::kF32;
+  std::int64_t first_row = 0;  // number of the first extent's first row: those before are gone
 
   // Row `row` of the page (not of the extent). Always inlined: kernels built with flags of one
   // processor call it, and their copy must not become the program's.

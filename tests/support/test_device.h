@@ -76,7 +76,7 @@ class TestDevice final : public tensor::Device {
     const std::int64_t call = n_calls_++;
     const bool now = failing_call_ >= 0 &&
                      (failing_ == Failing::kOnce ? call == failing_call_ : call >= failing_call_);
-    n_failures_ += now ? 1 : 0;
+    if (now) ++n_failures_;  // not written otherwise: threads share the device
     return now;
   }
   static Error failure(ErrorCode code, Bytes bytes) {
@@ -86,7 +86,7 @@ class TestDevice final : public tensor::Device {
   std::atomic<std::int64_t> n_calls_{0};
   std::int64_t failing_call_ = -1;
   Failing failing_ = Failing::kOnce;
-  std::int64_t n_failures_ = 0;
+  std::atomic<std::int64_t> n_failures_{0};
   std::atomic<std::int64_t> copied_bytes_{0};
   std::int64_t granule_ = 1;
 };

@@ -8,13 +8,14 @@
 // Files built with a target's compiler flags include this header and no other of the project but
 // their own folder's, and call none of the inline functions that it brings in: a linker keeps one
 // copy of an inline function, and it must not be the one for a processor that is not there. Hence
-// the raw pointers to extents in AttentionPart.
+// the raw pointers to extents and queries in AttentionPart.
 //
 // Units: counts are in elements unless the name says bytes. Nothing here allocates or fails.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kvant/tensor/paged_rows.h"
 
@@ -74,9 +75,18 @@ struct RopeArgs {
   RopePairing pairing = RopePairing::kNeox;
 };
 
+// The queries of a span as the extents of one position delta want them. Keys that were stored for
+// position s and stand at s + delta after a context shift keep their old angles; a query at
+// position p is turned by p - delta when it meets them, which gives the same product.
+struct QueryVariant {
+  std::int64_t position_delta = 0;
+  const float* q = nullptr;  // [n_rows, n_heads, head_dim]
+};
+
 // Causal grouped-query attention of a span of rows of one sequence over the pages of one layer.
 struct AttentionArgs {
-  const float* q = nullptr;       // [n_rows, n_heads, head_dim]
+  // One for each position delta among the extents of keys, in any order; at least one.
+  std::span<const QueryVariant> queries = {};
   tensor::PagedRows keys = {};    // rows of the span itself included
   tensor::PagedRows values = {};  // extents pairwise equal to those of keys in first_row and n_rows
   std::int64_t n_rows = 0;
@@ -91,6 +101,8 @@ struct AttentionPart {
   const tensor::Extent* key_extents = nullptr;    // keys.extents.data()
   const tensor::Extent* value_extents = nullptr;  // values.extents.data()
   std::int64_t n_extents = 0;
+  const QueryVariant* queries = nullptr;  // queries.data()
+  std::int64_t n_queries = 0;
   std::int64_t max_extent_rows = 0;  // no extent ends beyond this row of its page
   Range rows;                        // of the span
   std::int64_t kv_head = 0;

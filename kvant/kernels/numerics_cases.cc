@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -9,6 +11,7 @@
 
 #include "kvant/base/prng.h"
 #include "kvant/kernels/dispatch.h"
+#include "kvant/kernels/rotate_rows.h"
 #include "kvant/tensor/half.h"
 
 namespace kvant::kernels {
@@ -17,6 +20,7 @@ namespace {
 using tensor::Dtype;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr std::array<std::int64_t, 3> kShiftedDeltas = {0, -5, -300};
 
 std::size_t size_of(std::int64_t n) { return static_cast<std::size_t>(n); }
 
@@ -64,28 +68,49 @@ std::string alignment_text(Alignment alignment) {
   return alignment == Alignment::kOdd ? " odd" : "";
 }
 
+// Consecutive visible rows of one page.
+struct Piece {
+  std::int64_t page = 0;
+  Range rows;
+  std::int64_t position_delta = 0;
+};
+
+std::vector<Piece> pieces_of(const AttentionCase& c) {
+  std::vector<Piece> out;
+  std::int64_t left = c.rows_before + c.n_rows;
+  for (std::int64_t i = 0; left > 0; ++i) {
+    Piece piece{.page = i, .rows = {i == 0 ? c.first_row : 0, c.page_rows}};
+    if (c.table == PageTableCase::kShifted) {
+      // Two pieces a page, with a hole between them and borders at no multiple of anything.
+      const std::int64_t hole = c.page_rows / 3;
+      piece.page = i / 2;
+      piece.rows = i % 2 == 0 ? Range{i % 3, hole + i % 5} : Range{hole + 5, c.page_rows - i % 3};
+      piece.position_delta = kShiftedDeltas[size_of(i * 5 % 7 % 3)];
+    }
+    piece.rows.end = std::min(piece.rows.end, piece.rows.begin + left);
+    left -= piece.rows.end - piece.rows.begin;
+    out.push_back(piece);
+  }
+  return out;
+}
+
 // One layer's pages: per page the keys of all heads, then the values, NaN where no row is visible.
 class Pages {
  public:
   Pages(const AttentionCase& c, std::uint64_t seed) : case_(c) {
-    const std::int64_t n_rows = c.first_row + c.rows_before + c.n_rows;
-    const std::int64_t n_pages = (n_rows + c.page_rows - 1) / c.page_rows;
-    const std::int64_t key_numbers = c.n_kv_heads * c.page_rows * c.head_dim;
-    const std::int64_t value_numbers = c.n_kv_heads * c.page_rows * c.value_dim;
+    const std::vector<Piece> pieces = pieces_of(c);
+    const std::int64_t n_pages = pieces.empty() ? 0 : pieces.back().page + 1;
     for (std::int64_t page = 0; page < n_pages; ++page) {
-      const std::int64_t begin = page == 0 ? c.first_row : 0;
-      const std::int64_t end = std::min(c.page_rows, n_rows - page * c.page_rows);
-      std::vector<float> keys = generated_numbers(seed + 2 * size_of(page), key_numbers);
-      std::vector<float> values = generated_numbers(seed + 2 * size_of(page) + 1, value_numbers);
-      hide(keys, c.head_dim, {begin, end});
-      hide(values, c.value_dim, {begin, end});
-      keys_.emplace_back(c.keys, keys, Alignment::kAligned);
-      values_.emplace_back(c.values, values, Alignment::kAligned);
+      add_page(keys_, pieces, page, {c.keys, c.head_dim, seed + 2 * size_of(page)});
+      add_page(values_, pieces, page, {c.values, c.value_dim, seed + 2 * size_of(page) + 1});
+    }
+    for (const Piece& piece : pieces) {
       for (auto* extents : {&key_extents_, &value_extents_}) {
         auto& side = extents == &key_extents_ ? keys_ : values_;
-        extents->push_back({.page = side.back().data(),
-                            .first_row = static_cast<std::int32_t>(begin),
-                            .n_rows = static_cast<std::int32_t>(end - begin)});
+        extents->push_back({.page = side[size_of(piece.page)].data(),
+                            .first_row = static_cast<std::int32_t>(piece.rows.begin),
+                            .n_rows = static_cast<std::int32_t>(piece.rows.end - piece.rows.begin),
+                            .position_delta = piece.position_delta});
       }
     }
   }
@@ -94,11 +119,24 @@ class Pages {
   tensor::PagedRows values() const { return view(value_extents_, case_.values, case_.value_dim); }
 
  private:
-  void hide(std::vector<float>& numbers, std::int64_t width, Range visible) const {
+  struct Side {
+    Dtype dtype = Dtype::kF32;
+    std::int64_t width = 0;
+    std::uint64_t seed = 0;
+  };
+
+  void add_page(std::vector<Stored>& side, const std::vector<Piece>& pieces, std::int64_t page,
+                const Side& of) const {
+    std::vector<float> numbers =
+        generated_numbers(of.seed, case_.n_kv_heads * case_.page_rows * of.width);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      const std::int64_t row = static_cast<std::int64_t>(i) / width % case_.page_rows;
-      if (row < visible.begin || row >= visible.end) numbers[i] = kNan;
+      const std::int64_t row = static_cast<std::int64_t>(i) / of.width % case_.page_rows;
+      const bool visible = std::ranges::any_of(pieces, [&](const Piece& piece) {
+        return piece.page == page && row >= piece.rows.begin && row < piece.rows.end;
+      });
+      if (!visible) numbers[i] = kNan;
     }
+    side.emplace_back(of.dtype, numbers, Alignment::kAligned);
   }
 
   tensor::PagedRows view(const std::vector<tensor::Extent>& extents, Dtype dtype,
@@ -212,6 +250,29 @@ std::vector<float> run_case(const KernelTable& table, const RopeCase& c) {
   return unify_nans(x);
 }
 
+std::vector<float> run_case(const KernelTable& table, const RotateRowsCase& c) {
+  constexpr std::int64_t kRows = 5;
+  const std::uint64_t seed =
+      mix({9, static_cast<int>(c.dtype), static_cast<int>(c.pairing), c.head_dim});
+  const std::int64_t n = kRows * c.head_dim;
+  Stored stored(c.dtype, generated_numbers(seed, n), Alignment::kAligned);
+  const std::vector<float> cos = generated_numbers(seed + 1, c.head_dim / 2);
+  const std::vector<float> sin = generated_numbers(seed + 2, c.head_dim / 2);
+  // All rows but the first.
+  const tensor::Extent extent{.page = stored.data(), .first_row = 1, .n_rows = kRows - 1};
+  rotate_rows(table, {.rows = {.extents = {&extent, 1},
+                               .row_bytes = c.head_dim * tensor::bytes_of(c.dtype),
+                               .n_heads = 1,
+                               .row_width = static_cast<std::int32_t>(c.head_dim),
+                               .dtype = c.dtype},
+                      .cos = cos.data(),
+                      .sin = sin.data(),
+                      .pairing = c.pairing});
+  std::vector<float> out(size_of(n), kNan);
+  table.widen(c.dtype, stored.data(), n, out.data());
+  return unify_nans(out);
+}
+
 std::vector<float> run_case(const KernelTable& table, const ShortConvCase& c) {
   const std::uint64_t seed = mix({4, c.n_rows, c.n_channels, c.conv_width});
   std::vector<float> bcx = generated_numbers(seed, c.n_rows * 3 * c.n_channels);
@@ -236,10 +297,17 @@ std::vector<float> run_case(const KernelTable& table, const ShortConvCase& c) {
 
 std::vector<float> run_case(const KernelTable& table, const AttentionCase& c) {
   const std::uint64_t seed = mix({5, c.n_kv_heads, c.head_dim, c.value_dim, c.page_rows});
-  std::vector<float> q = generated_numbers(seed - 1, c.n_rows * c.n_heads * c.head_dim);
+  // Queries of other deltas have nothing in common here, so that a wrong choice shows.
+  std::array<std::vector<float>, kShiftedDeltas.size()> q;
+  std::array<QueryVariant, kShiftedDeltas.size()> queries;
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    q[i] = generated_numbers(seed - 1 - i, c.n_rows * c.n_heads * c.head_dim);
+    queries[i] = {.position_delta = kShiftedDeltas[i], .q = q[i].data()};
+  }
+  const std::size_t n_variants = c.table == PageTableCase::kShifted ? queries.size() : 1;
   const Pages pages(c, seed);
   std::vector<float> out(size_of(c.n_rows * c.n_heads * c.value_dim), kNan);
-  const AttentionArgs args{.q = q.data(),
+  const AttentionArgs args{.queries = std::span(queries).first(n_variants),
                            .keys = pages.keys(),
                            .values = pages.values(),
                            .n_rows = c.n_rows,
@@ -255,6 +323,8 @@ std::vector<float> run_case(const KernelTable& table, const AttentionCase& c) {
     const AttentionPart part{.key_extents = args.keys.extents.data(),
                              .value_extents = args.values.extents.data(),
                              .n_extents = static_cast<std::int64_t>(args.keys.extents.size()),
+                             .queries = args.queries.data(),
+                             .n_queries = static_cast<std::int64_t>(args.queries.size()),
                              .max_extent_rows = c.page_rows,
                              .rows = {0, c.n_rows},
                              .kv_head = head};
@@ -316,9 +386,10 @@ std::string describe(const ShortConvCase& c) {
 }
 
 std::string describe(const AttentionCase& c) {
-  return fmt::format("attention {}-{} rows {} before {} heads {}/{} dims {}/{} page {} first {}",
+  return fmt::format("attention {}-{} rows {} before {} heads {}/{} dims {}/{} page {} first {}{}",
                      tensor::name_of(c.keys), tensor::name_of(c.values), c.n_rows, c.rows_before,
-                     c.n_heads, c.n_kv_heads, c.head_dim, c.value_dim, c.page_rows, c.first_row);
+                     c.n_heads, c.n_kv_heads, c.head_dim, c.value_dim, c.page_rows, c.first_row,
+                     c.table == PageTableCase::kShifted ? " shifted" : "");
 }
 
 std::string describe(const ConvertCase& c) {

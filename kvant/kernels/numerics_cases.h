@@ -46,10 +46,23 @@ struct RopeCase {
   std::int64_t head_dim = 2;
 };
 
+// Stored rows of one head, turned in place.
+struct RotateRowsCase {
+  tensor::Dtype dtype = tensor::Dtype::kF32;
+  RopePairing pairing = RopePairing::kNeox;
+  std::int64_t head_dim = 2;
+};
+
 struct ShortConvCase {
   std::int64_t n_rows = 1;
   std::int64_t n_channels = 1;
   std::int64_t conv_width = 3;
+};
+
+// How the visible rows lie in pages.
+enum class PageTableCase : std::uint8_t {
+  kWhole,    // an extent a page
+  kShifted,  // two extents a page with a hole between, three position deltas in no order
 };
 
 struct AttentionCase {
@@ -62,13 +75,15 @@ struct AttentionCase {
   std::int64_t head_dim = 16;
   std::int64_t value_dim = 16;
   std::int64_t page_rows = 128;
-  std::int64_t first_row = 0;  // rows of the first page that the view leaves out
+  std::int64_t first_row = 0;  // rows of the first page that the view leaves out (kWhole)
+  PageTableCase table = PageTableCase::kWhole;  // kShifted wants pages of at least 32 rows
 };
 
 // What the kernel wrote. NaNs are all made the same one: their payload is no promise.
 std::vector<float> run_case(const KernelTable& table, const MatmulCase& c);
 std::vector<float> run_case(const KernelTable& table, const RowCase& c);
 std::vector<float> run_case(const KernelTable& table, const RopeCase& c);
+std::vector<float> run_case(const KernelTable& table, const RotateRowsCase& c);
 std::vector<float> run_case(const KernelTable& table, const ShortConvCase& c);
 std::vector<float> run_case(const KernelTable& table, const AttentionCase& c);
 // Widens every kind of bit pattern; then narrows every kind of number.

@@ -79,6 +79,18 @@ void add_rope(const KernelTable& table, std::vector<NumericsDigest>& out) {
   }
 }
 
+void add_rotate_rows(const KernelTable& table, std::vector<NumericsDigest>& out) {
+  for (const Dtype dtype : kFloatTypes) {
+    Outputs outputs;
+    for (const RopePairing pairing : {RopePairing::kNeox, RopePairing::kNorm}) {
+      for (const std::int64_t head_dim : {2, 14, 64, 80, 130}) {
+        outputs.add(run_case(table, RotateRowsCase{dtype, pairing, head_dim}));
+      }
+    }
+    out.push_back(outputs.digest(fmt::format("rotate_rows/{}", tensor::name_of(dtype))));
+  }
+}
+
 void add_short_conv(const KernelTable& table, std::vector<NumericsDigest>& out) {
   Outputs outputs;
   for (const std::int64_t n_channels : kSizes) {
@@ -127,6 +139,25 @@ void add_attention(const KernelTable& table, std::vector<NumericsDigest>& out) {
   }
 }
 
+void add_shifted_attention(const KernelTable& table, std::vector<NumericsDigest>& out) {
+  for (const Dtype keys : kFloatTypes) {
+    Outputs outputs;
+    AttentionCase c{.keys = keys, .values = Dtype::kF16, .n_heads = 6, .n_kv_heads = 2};
+    c.table = PageTableCase::kShifted;
+    c.page_rows = 64;
+    for (const std::int64_t head_dim : {17, 64}) {
+      for (const std::int64_t rows_before : {0, 20, 150}) {
+        c.head_dim = head_dim;
+        c.value_dim = head_dim;
+        c.rows_before = rows_before;
+        c.n_rows = 1 + rows_before / 4;
+        outputs.add(run_case(table, c));
+      }
+    }
+    out.push_back(outputs.digest(fmt::format("attention_shifted/{}", tensor::name_of(keys))));
+  }
+}
+
 // Not of a table, but part of what makes two machines agree.
 void add_math(std::vector<NumericsDigest>& out) {
   Outputs outputs;
@@ -160,6 +191,8 @@ std::vector<NumericsDigest> numerics_digests(const KernelTable& table) {
   add_short_conv(table, out);
   add_conversions(table, out);
   add_attention(table, out);
+  add_shifted_attention(table, out);
+  add_rotate_rows(table, out);
   add_math(out);
   return out;
 }

@@ -88,6 +88,14 @@ std::int64_t max_extent_rows(std::span<const tensor::Extent> extents) {
   return rows;
 }
 
+// Whether every extent finds the queries that were turned for it.
+bool has_every_variant(const AttentionArgs& span) {
+  return std::ranges::all_of(span.keys.extents, [&](const tensor::Extent& extent) {
+    return std::ranges::find(span.queries, extent.position_delta, &QueryVariant::position_delta) !=
+           span.queries.end();
+  });
+}
+
 std::int64_t conv_channel_block(const ShortConvArgs& span) {
   const std::int64_t wanted = kNumbersATask / std::max<std::int64_t>(1, span.n_rows);
   return std::max<std::int64_t>(64, divide_up(wanted, kLanes) * kLanes);
@@ -154,6 +162,7 @@ void attention(const Executor& exec, std::span<const AttentionArgs> spans) {
   // Each worker's scratch is as large as the largest span needs.
   std::int64_t part_floats = 0;
   for (const AttentionArgs& span : spans) {
+    KVANT_DCHECK(has_every_variant(span));
     const std::int64_t rows = max_extent_rows(span.keys.extents);
     part_floats = std::max(
         part_floats, attention_part_floats({span.keys.row_width, span.values.row_width, rows}));
@@ -167,6 +176,8 @@ void attention(const Executor& exec, std::span<const AttentionArgs> spans) {
     const AttentionPart part{.key_extents = span.keys.extents.data(),
                              .value_extents = span.values.extents.data(),
                              .n_extents = static_cast<std::int64_t>(span.keys.extents.size()),
+                             .queries = span.queries.data(),
+                             .n_queries = static_cast<std::int64_t>(span.queries.size()),
                              .max_extent_rows = max_extent_rows(span.keys.extents),
                              .rows = part_of(span.n_rows, attention_row_block(span), block),
                              .kv_head = index / n_blocks(span)};

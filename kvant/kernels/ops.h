@@ -72,7 +72,8 @@ struct AttentionScratchShape {
 std::int64_t attention_scratch_floats(const AttentionScratchShape& shape);
 
 // Attention of a whole batch in one parallel run. Requires: row widths and page rows of every span
-// within what the scratch was sized for.
+// within what the scratch was sized for; a query variant for each position delta of a span's
+// extents.
 void attention(const Executor& exec, std::span<const AttentionArgs> spans);
 
 // Short convolution of a whole batch in one parallel run. No scratch.

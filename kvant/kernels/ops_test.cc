@@ -147,7 +147,8 @@ class Sequence {
     const std::int64_t n = rows.end - rows.begin;
     std::vector<float> out(size_of(n * kHeads * kDim));
     std::vector<float> other_out(size_of(kHeads * kDim));
-    AttentionArgs span{.q = q_.data() + rows.begin * kHeads * kDim,
+    const QueryVariant queries{.q = q_.data() + rows.begin * kHeads * kDim};
+    AttentionArgs span{.queries = {&queries, 1},
                        .keys = view(keys),
                        .values = view(values),
                        .n_rows = n,

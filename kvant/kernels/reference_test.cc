@@ -198,7 +198,8 @@ TEST(Reference, AttentionIsASoftmaxOverAllVisibleRows) {
         {.page = value_bytes.data() + page * kPage * kValueDim * 4, .n_rows = n});
   }
   std::vector<float> out(kSpan * kHeads * kValueDim);
-  AttentionArgs args{.q = q.data(), .n_rows = kSpan, .n_heads = kHeads};
+  const QueryVariant queries{.q = q.data()};
+  AttentionArgs args{.queries = {&queries, 1}, .n_rows = kSpan, .n_heads = kHeads};
   args.keys = {.extents = key_extents, .row_bytes = 20, .n_heads = 1, .row_width = 5};
   args.values = {.extents = value_extents, .row_bytes = 28, .n_heads = 1, .row_width = 7};
   args.rows_before = kRows - kSpan;
@@ -209,6 +210,8 @@ TEST(Reference, AttentionIsASoftmaxOverAllVisibleRows) {
                   {.key_extents = key_extents.data(),
                    .value_extents = value_extents.data(),
                    .n_extents = 3,
+                   .queries = &queries,
+                   .n_queries = 1,
                    .max_extent_rows = kPage,
                    .rows = {0, kSpan}},
                   scratch.data());

@@ -42,8 +42,8 @@ Result<RopeFrequencies> RopeFrequencies::create(const RopeParameters& parameters
   return out;
 }
 
-void RopeFrequencies::angles(Position position, float* cos, float* sin) const {
-  const auto p = static_cast<double>(position.value());
+void RopeFrequencies::angles(Tokens difference, float* cos, float* sin) const {
+  const auto p = static_cast<double>(difference.value());
   for (std::size_t i = 0; i < inverse_.size(); ++i) {
     double angle = p * inverse_[i];
     if (!factors_.empty()) angle = angle / factors_[i];

@@ -31,9 +31,14 @@ class RopeFrequencies {
   // Angles a head: head_dim / 2.
   std::int64_t width() const { return static_cast<std::int64_t>(inverse_.size()); }
 
-  // The cosine and sine of every angle of a position. Shapes: cos [width()], sin [width()].
-  // Requires: 0 <= position < 2^31.
-  void angles(Position position, float* cos, float* sin) const;
+  // The cosine and sine of every angle by which keys and queries of two positions differ, the later
+  // one minus the earlier; negative differences turn back.
+  // Shapes: cos [width()], sin [width()]. Requires: -2^31 < difference < 2^31.
+  void angles(Tokens difference, float* cos, float* sin) const;
+  // The same from position 0.
+  void angles(Position position, float* cos, float* sin) const {
+    angles(position - Position(0), cos, sin);
+  }
 
  private:
   std::vector<double> inverse_;  // [head_dim / 2] theta^(-2i / head_dim)

@@ -157,6 +157,25 @@ TEST_P(TargetBits, AttentionEqualsTheScalarLoopAtEveryEdgeOfPages) {
   }
 }
 
+TEST_P(TargetBits, AttentionOverAShiftedPageTableEqualsTheScalarLoop) {
+  for (const Dtype keys : kFloatTypes) {
+    for (const std::int64_t rows_before : {0, 1, 10, 15, 16, 17, 60, 200, 400}) {
+      for (const std::int64_t n_rows : {1, 3, 40, 90}) {
+        expect_same(AttentionCase{.keys = keys,
+                                  .values = Dtype::kF16,
+                                  .n_rows = n_rows,
+                                  .rows_before = rows_before,
+                                  .n_heads = 4,
+                                  .n_kv_heads = 2,
+                                  .head_dim = 20,
+                                  .value_dim = 24,
+                                  .page_rows = 64,
+                                  .table = PageTableCase::kShifted});
+      }
+    }
+  }
+}
+
 TEST_P(TargetBits, AttentionOfManyHeadsOnOneKeyHeadEqualsTheScalarLoop) {
   expect_same(AttentionCase{.n_rows = 3,
                             .rows_before = 40,

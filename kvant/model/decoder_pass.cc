@@ -170,7 +170,9 @@ Status DecoderPass::attention(std::size_t layer) {
   turn(k, n_kv_heads, weights.k_norm);
 
   auto& args = context_.workspace.attention_args();
+  auto& variants = context_.workspace.query_variants();
   args.clear();
+  variants.clear();
   const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim));
   std::int64_t first = 0;
   for (const BatchSpan& span : batch_) {
@@ -180,7 +182,8 @@ Status DecoderPass::attention(std::size_t layer) {
     const std::int64_t n = count(span.tokens);
     store_rows(context_.kernels, keys, k + first * kv_width, n);
     store_rows(context_.kernels, values, v + first * kv_width, n);
-    args.push_back({.q = q + first * q_width,
+    variants.push_back({.q = q + first * q_width});
+    args.push_back({.queries = std::span(variants).last(1),
                     .keys = keys,
                     .values = values,
                     .n_rows = n,

@@ -99,7 +99,8 @@ Result<DecoderWorkspaceLayout> lay_out_workspace(const ModelConfig& config,
 }
 
 Bytes workspace_bytes_of(const DecoderWorkspaceLayout& layout, const WorkspaceShape& shape) {
-  constexpr std::int64_t kArgs = sizeof(kernels::AttentionArgs) + sizeof(kernels::ShortConvArgs);
+  constexpr std::int64_t kArgs = sizeof(kernels::AttentionArgs) + sizeof(kernels::QueryVariant) +
+                                 sizeof(kernels::ShortConvArgs);
   constexpr std::int64_t kWanted = sizeof(DecoderWorkspace::WantedRow);
   return Bytes(layout.end * static_cast<std::int64_t>(sizeof(float)) + shape.max_spans * kArgs +
                shape.max_logit_rows.value() * kWanted);
@@ -114,6 +115,7 @@ Result<std::unique_ptr<Workspace>> DecoderWorkspace::create(const ModelConfig& c
         new DecoderWorkspace(shape, layout, std::move(floats)));
     const auto n_spans = static_cast<std::size_t>(shape.max_spans);
     workspace->attention_args_.reserve(n_spans);
+    workspace->query_variants_.reserve(n_spans);
     workspace->conv_args_.reserve(n_spans);
     workspace->wanted_rows_.reserve(static_cast<std::size_t>(shape.max_logit_rows.value()));
     return std::unique_ptr<Workspace>(std::move(workspace));

@@ -65,8 +65,9 @@ class DecoderWorkspace final : public Workspace {
   // Room for max_logit_rows of them.
   std::vector<WantedRow>& wanted_rows() { return wanted_rows_; }
 
-  // Rooms for the arguments of a batch; their capacity is max_spans.
+  // Rooms for the arguments of a batch, one a span.
   std::vector<kernels::AttentionArgs>& attention_args() { return attention_args_; }
+  std::vector<kernels::QueryVariant>& query_variants() { return query_variants_; }
   std::vector<kernels::ShortConvArgs>& conv_args() { return conv_args_; }
 
  private:
@@ -78,6 +79,7 @@ class DecoderWorkspace final : public Workspace {
   DecoderWorkspaceLayout layout_;
   tensor::Buffer<float> floats_;
   std::vector<kernels::AttentionArgs> attention_args_;
+  std::vector<kernels::QueryVariant> query_variants_;
   std::vector<kernels::ShortConvArgs> conv_args_;
   std::vector<WantedRow> wanted_rows_;
 };

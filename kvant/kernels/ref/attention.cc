@@ -11,7 +11,7 @@ namespace {
 // Working memory of one query: its packed numbers, the scores of an extent, an extent's weighted
 // sum of values.
 struct Memory {
-  float* query = nullptr;        // [padded head_dim]
+  float* query = nullptr;        // [padded head_dim], of the variant that the extent wants
   float* scores = nullptr;       // [max_extent_rows]
   float* accumulator = nullptr;  // [value_dim]
 };
@@ -62,12 +62,16 @@ void merge(const Partial& from, std::int64_t value_dim, Partial& into) {
   }
 }
 
+const float* queries_for(const AttentionPart& part, std::int64_t position_delta) {
+  std::int64_t i = 0;
+  while (i + 1 < part.n_queries && part.queries[i].position_delta != position_delta) ++i;
+  return part.queries[i].q;
+}
+
 void attend(const AttentionArgs& args, const AttentionPart& part, std::int64_t row,
             std::int64_t head, Memory memory) {
   const std::int64_t value_dim = args.values.row_width;
   const std::int64_t query = row * args.n_heads + head;
-  pack_activations(args.keys.dtype, args.q + query * args.keys.row_width, args.keys.row_width,
-                   memory.query);
   float* out = args.out + query * value_dim;
   Partial total{.accumulator = out};
   bool any = false;
@@ -77,6 +81,9 @@ void attend(const AttentionArgs& args, const AttentionPart& part, std::int64_t r
     const std::int64_t n_visible = n_rows < left ? n_rows : left;
     left -= n_visible;
     if (n_visible == 0) continue;
+    const float* queries = queries_for(part, part.key_extents[e].position_delta);
+    pack_activations(args.keys.dtype, queries + query * args.keys.row_width, args.keys.row_width,
+                     memory.query);
     if (any) {
       merge(partial_of(args, part, e, n_visible, memory), value_dim, total);
     } else {

@@ -11,6 +11,8 @@
 //
 // A query's rows end where it may not look further; those of the next query begin to be skipped
 // where a tile starts beyond them. Scores of a tile beyond a query's end are replaced, never used.
+// Queries are packed again where an extent's position delta differs from that of the extent before,
+// which is nowhere in a sequence that was never shifted.
 #pragma once
 
 #include "kvant/kernels/kernel_table.h"
@@ -28,12 +30,13 @@ struct QueryBlock {
   const AttentionPart& part;
   std::int64_t first = 0;
   std::int64_t n = 0;
-  float* queries = nullptr;  // [n, query_stride] packed
+  float* queries = nullptr;  // [n, query_stride] packed, of the variant of the running extent
   float* scores = nullptr;   // [n, score_stride], in the lane of the row
   float* sums = nullptr;     // [n, value_stride] an extent's weighted sums
   std::int64_t query_stride = 0;
   std::int64_t score_stride = 0;
   std::int64_t value_stride = 0;
+  const float* packed = nullptr;        // the variant that `queries` holds
   float max[kAttentionQueries] = {};    // of the extents so far
   float total[kAttentionQueries] = {};  // sum of weights
   bool seen[kAttentionQueries] = {};    // any row yet
@@ -53,6 +56,7 @@ struct ExtentRows {
   std::int64_t before = 0;  // rows of the extents before it
   std::int64_t n_rows = 0;
   std::int64_t lane = 0;  // of the first row
+  std::int64_t position_delta = 0;
 };
 
 template <class Tile>
@@ -248,11 +252,32 @@ void with_type(tensor::Dtype dtype, const F& f) {
   }
 }
 
+// Packs the variant that an extent wants for queries [from, n), unless it lies there already. No
+// later extent needs the queries before `from`: they see nothing any more.
+template <class Tile>
+void pack_queries(QueryBlock<Tile>& block, const ExtentRows& extent, std::int64_t from) {
+  const AttentionPart& part = block.part;
+  std::int64_t variant = 0;
+  while (variant + 1 < part.n_queries &&
+         part.queries[variant].position_delta != extent.position_delta) {
+    ++variant;
+  }
+  const float* wanted = part.queries[variant].q;
+  if (block.packed == wanted) return;
+  block.packed = wanted;
+  const tensor::PagedRows& keys = block.args.keys;
+  for (std::int64_t i = from; i < block.n; ++i) {
+    pack_activations<typename Tile::Vector>(keys.dtype, wanted + block.head_of(i) * keys.row_width,
+                                            keys.row_width, block.queries + i * block.query_stride);
+  }
+}
+
 template <class Tile>
 void attend_extent(QueryBlock<Tile>& block, const ExtentRows& extent) {
   std::int64_t from = 0;
   while (from < block.n && visible_rows(block, extent, from) == 0) ++from;
   if (from == block.n) return;
+  pack_queries(block, extent, from);
   with_type<Tile>(block.args.keys.dtype,
                   [&]<tensor::Dtype kKey>() { score_rows<Tile, kKey>(block, extent); });
   float max[kAttentionQueries] = {};
@@ -272,11 +297,8 @@ void attend_block(QueryBlock<Tile>& block) {
   using Vector = typename Tile::Vector;
   const tensor::PagedRows& keys = block.args.keys;
   const tensor::PagedRows& values = block.args.values;
-  for (std::int64_t i = 0; i < block.n; ++i) {
-    block.seen[i] = false;
-    pack_activations<Vector>(keys.dtype, block.args.q + block.head_of(i) * keys.row_width,
-                             keys.row_width, block.queries + i * block.query_stride);
-  }
+  block.packed = nullptr;
+  for (std::int64_t i = 0; i < block.n; ++i) block.seen[i] = false;
   std::int64_t before = 0;
   for (std::int64_t e = 0; e < block.part.n_extents; ++e) {
     const tensor::Extent& k = block.part.key_extents[e];
@@ -288,7 +310,8 @@ void attend_block(QueryBlock<Tile>& block) {
                   v.first_row * values.row_bytes,
         .before = before,
         .n_rows = k.n_rows,
-        .lane = k.first_row % kLanes};
+        .lane = k.first_row % kLanes,
+        .position_delta = k.position_delta};
     attend_extent(block, extent);
     before += k.n_rows;
   }

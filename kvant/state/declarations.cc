@@ -29,15 +29,19 @@ struct CompressorHalf {
 };
 
 // Ratio 4 pools the first halves of the group before with the second halves of the current one, so
-// it keeps two groups of rows twice as wide.
+// it keeps two groups of rows twice as wide, of the older one the first halves.
 void declare_compressor(LayerSpec& layer, std::int64_t ratio, Elements width,
                         std::initializer_list<CompressorHalf> halves) {
   const std::int64_t overlap = ratio == 4 ? 2 : 1;
   for (const CompressorHalf& half : halves) {
     layer.components.push_back({.kind = half.kind,
-                                .discipline = Discipline::kRecurrent,
-                                .n_rows = Rows(overlap * ratio),
-                                .width = Elements(product_or_zero(overlap, width.value())),
+                                .discipline = Discipline::kRing,
+                                .codec = codec::Kind::kF32,
+                                .n_heads = Heads(1),
+                                .row_width = Elements(product_or_zero(overlap, width.value())),
+                                .window = Tokens(overlap * ratio),
+                                .group = Tokens(ratio),
+                                .overlap_width = overlap == 2 ? width : Elements(0),
                                 .initial_value = half.initial_value});
   }
 }

@@ -83,10 +83,12 @@ struct DeepSeekV4Declaration {
 //   kWindowKv            ring, `window` rows of d
 //   kCompressedKv        append, ratio r, rows of d                     r > 0
 //   kIndexerKv           append, ratio 4, rows of i                     r = 4
-//   kMainKvState         recurrent f32 [two * r, two * d], initially 0     r > 0
-//   kMainScoreState      the same, initially -inf                       r > 0
-//   kIndexerKvState      recurrent f32 [8, 2 * i], initially 0          r = 4
-//   kIndexerScoreState   the same, initially -inf                       r = 4
+//   kMainKvState         ring of groups of r, f32 [two * r, two * d], initially 0     r > 0
+//   kMainScoreState      the same, initially -inf                                  r > 0
+//   kIndexerKvState      ring of groups of 4, f32 [8, 2 * i], initially 0          r = 4
+//   kIndexerScoreState   the same, initially -inf                                  r = 4
+// A compressor's state is a ring, not a recurrent block: a position writes one row of it, so taking
+// a position back or copying what is live never touches the rest.
 // Errors, in this order: kSlidingWindow{actual: window, expected: 128} for a window that is no ring
 // of 1 to 128; kLayerCount{actual: ratios, expected: n_layers} when ratios are missing;
 // kCompressionRatio{layer, actual} for the first ratio that is not 0, 4 or 128.

@@ -79,6 +79,21 @@ TEST(Mamba2, ProductsThatOverflowAreRefusedByTheLayout) {
   EXPECT_EQ(layout.validate().error().code, ErrorCode::kLayoutInvalid);
 }
 
+// Ratio 4 keeps two groups of rows twice as wide, of the older one the first half.
+ComponentSpec state_spec(ComponentKind kind, std::int64_t ratio, std::int64_t width,
+                         float initial) {
+  const std::int64_t n_groups = ratio == 4 ? 2 : 1;
+  return {.kind = kind,
+          .discipline = Discipline::kRing,
+          .codec = codec::Kind::kF32,
+          .n_heads = Heads(1),
+          .row_width = Elements(width),
+          .window = Tokens(n_groups * ratio),
+          .group = Tokens(ratio),
+          .overlap_width = Elements(ratio == 4 ? width / 2 : 0),
+          .initial_value = initial};
+}
+
 TEST(DeepSeekV4, ALayerHasTheComponentsOfItsRatio) {
   const Layout layout = deepseek_v4_layout({.n_layers = Layers(3),
                                             .compress_ratios = {0, 4, 128},
@@ -88,17 +103,16 @@ TEST(DeepSeekV4, ALayerHasTheComponentsOfItsRatio) {
                             .layout;
   ASSERT_TRUE(layout.validate());
   const LayerSpec plain{{window_spec(32, 128)}};
-  const LayerSpec sparse{{window_spec(32, 128),
-                          append_spec(kCompressedKv, codec::Kind::kBf16, 1, 32, 4),
-                          append_spec(kIndexerKv, codec::Kind::kBf16, 1, 16, 4),
-                          recurrent_spec(kMainKvState, 8, 64, 0.0F),
-                          recurrent_spec(kMainScoreState, 8, 64, kNegativeInfinity),
-                          recurrent_spec(kIndexerKvState, 8, 32, 0.0F),
-                          recurrent_spec(kIndexerScoreState, 8, 32, kNegativeInfinity)}};
+  const LayerSpec sparse{
+      {window_spec(32, 128), append_spec(kCompressedKv, codec::Kind::kBf16, 1, 32, 4),
+       append_spec(kIndexerKv, codec::Kind::kBf16, 1, 16, 4), state_spec(kMainKvState, 4, 64, 0.0F),
+       state_spec(kMainScoreState, 4, 64, kNegativeInfinity),
+       state_spec(kIndexerKvState, 4, 32, 0.0F),
+       state_spec(kIndexerScoreState, 4, 32, kNegativeInfinity)}};
   const LayerSpec heavy{{window_spec(32, 128),
                          append_spec(kCompressedKv, codec::Kind::kBf16, 1, 32, 128),
-                         recurrent_spec(kMainKvState, 128, 32, 0.0F),
-                         recurrent_spec(kMainScoreState, 128, 32, kNegativeInfinity)}};
+                         state_spec(kMainKvState, 128, 32, 0.0F),
+                         state_spec(kMainScoreState, 128, 32, kNegativeInfinity)}};
   ASSERT_EQ(layout.layers.size(), 3u);
   EXPECT_EQ(layout.layers[0], plain);
   EXPECT_EQ(layout.layers[1], sparse);

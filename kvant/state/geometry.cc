@@ -65,11 +65,26 @@ bool size_rows(Placed& placed, std::int64_t rows_a_head) {
 bool size_recurrent(Placed& placed) {
   const auto row_bytes = checked_bytes(placed.spec.width, sizeof(float));
   if (!row_bytes) return false;
-  const auto bytes = checked_mul(row_bytes->value(), placed.spec.n_rows.value());
+  const auto version = checked_mul(row_bytes->value(), placed.spec.n_rows.value());
+  const auto bytes = version ? checked_mul(*version, placed.n_slots) : std::nullopt;
   if (!bytes) return false;
   placed.row_bytes = *row_bytes;
+  placed.version_bytes = Bytes(*version);
   placed.bytes = Bytes(*bytes);
   return true;
+}
+
+std::int32_t ring_of(Geometry& geometry, const Placed& placed) {
+  const ComponentSpec& spec = placed.spec;
+  const auto found = std::ranges::find_if(geometry.rings, [&](const RingShape& ring) {
+    return ring.window == spec.window && ring.group == spec.group;
+  });
+  const auto index = found - geometry.rings.begin();
+  if (found == geometry.rings.end()) {
+    geometry.rings.push_back(
+        {.window = spec.window, .group = spec.group, .n_slots = placed.n_slots});
+  }
+  return static_cast<std::int32_t>(index);
 }
 
 bool place_in_page(Geometry& geometry, Placed& placed) {
@@ -87,10 +102,17 @@ bool place_in_page(Geometry& geometry, Placed& placed) {
 }
 
 bool place_in_block(Geometry& geometry, Placed& placed) {
-  const bool sized = placed.spec.discipline == Discipline::kRing
-                         ? size_rows(placed, placed.spec.window.value())
-                         : size_recurrent(placed);
-  if (!sized) return false;
+  const bool is_ring = placed.spec.discipline == Discipline::kRing;
+  const auto slots = checked_add<std::int64_t>(geometry.max_rollback.value(),
+                                               is_ring ? placed.spec.window.value() : 1);
+  if (!slots) return false;
+  placed.n_slots = *slots;
+  if (!(is_ring ? size_rows(placed, *slots) : size_recurrent(placed))) return false;
+  if (is_ring) {
+    placed.table = ring_of(geometry, placed);
+  } else {
+    geometry.has_recurrent = true;
+  }
   const auto span = append_aligned(geometry.block_bytes.value(), placed.bytes.value());
   if (!span) return false;
   placed.offset = Bytes(span->offset);
@@ -140,11 +162,12 @@ const Placed* Geometry::find(LayerIndex layer, ComponentKind kind) const {
   return nullptr;
 }
 
-Result<Geometry> make_geometry(const Layout& layout) {
+Result<Geometry> make_geometry(const Layout& layout, Tokens max_rollback) {
   KVANT_TRY(layout.validate());
   try {
     Geometry geometry;
     geometry.page_positions = layout.page_positions;
+    geometry.max_rollback = max_rollback;
     KVANT_TRY(place_all(layout, geometry));
     return geometry;
   } catch (const std::bad_alloc&) {

@@ -13,8 +13,13 @@
 //   ...
 //     each head: page_positions / ratio rows, contiguous       f32
 //
+// A ring has room for its window and for as many rows more as a rollback may take back; its row of
+// position p is row p mod n_slots. A recurrent component likewise has a version for each position
+// that a rollback can return to.
+//
 // Invariants
-//   1. It depends on the layout alone, not on a context: a page means the same in every sequence.
+//   1. Pages depend on the layout alone and the block on the rollback depth too, never on a
+//      context: a page means the same in every sequence.
 //   2. Components start at multiples of 64 bytes in layer order; pages and blocks are multiples
 //      of 64 bytes long.
 #pragma once
@@ -34,12 +39,14 @@ namespace kvant::state {
 struct Placed {
   LayerIndex layer;
   ComponentSpec spec;
-  std::int32_t group = -1;  // page group of an append component; -1: in the block
-  std::int32_t table = -1;  // which extent table of the group serves its ratio
-  Bytes offset{0};          // within the page or the block
-  Bytes row_bytes{0};       // one row of one head, or one row of a recurrent block
-  Bytes head_stride{0};     // from one head's rows to the next head's; 0 for recurrent blocks
-  Bytes bytes{0};           // in one page, or in the block
+  std::int32_t group = -1;   // page group of an append component; -1: in the block
+  std::int32_t table = -1;   // which extent table of the group, or which of `rings`, serves it
+  Bytes offset{0};           // within the page or the block
+  Bytes row_bytes{0};        // one row of one head, or one row of a recurrent block
+  Bytes head_stride{0};      // from one head's rows to the next head's; 0 for recurrent blocks
+  std::int64_t n_slots = 0;  // rows of a ring, versions of a recurrent component
+  Bytes version_bytes{0};    // of a recurrent component
+  Bytes bytes{0};            // in one page, or in the block
 };
 
 struct PageGroup {
@@ -50,11 +57,21 @@ struct PageGroup {
   std::vector<std::size_t> members{};  // indices into Geometry::components
 };
 
+// Rings of equal window and groups hold rows of the same positions in the same slots.
+struct RingShape {
+  Tokens window{0};
+  Tokens group{0};
+  std::int64_t n_slots = 0;
+};
+
 struct Geometry {
   Tokens page_positions{0};
+  Tokens max_rollback{0};
   std::vector<Placed> components;        // layer by layer, as declared
   std::vector<std::size_t> layer_begin;  // [n_layers + 1] into components
   std::vector<PageGroup> groups;
+  std::vector<RingShape> rings{};
+  bool has_recurrent = false;
   Bytes block_bytes{0};  // 0: neither rings nor recurrent components
 
   // The component of a layer, null when it has none of that kind or there is no such layer.
@@ -68,8 +85,9 @@ struct Geometry {
   }
 };
 
+// Requires: max_rollback of at least 0.
 // Errors: those of Layout::validate; kByteOverflow{layer, kind} when a page or the block cannot be
 // counted; kOutOfMemory.
-Result<Geometry> make_geometry(const Layout& layout);
+Result<Geometry> make_geometry(const Layout& layout, Tokens max_rollback = Tokens(0));
 
 }  // namespace kvant::state

@@ -33,6 +33,19 @@ Status check_bounds(std::initializer_list<Bound> bounds) {
   return ok();
 }
 
+Status validate_ring(const ComponentSpec& spec) {
+  const std::int64_t group = spec.group.value();
+  const std::int64_t overlap = spec.overlap_width.value();
+  KVANT_TRY(check_bounds(
+      {{group, 0, spec.window.value()}, {overlap, 0, group == 0 ? 0 : spec.row_width.value()}}));
+  if (group > 0 && spec.window.value() % group != 0) return invalid(group, spec.window.value());
+  const bool has_bits = std::bit_cast<std::uint32_t>(spec.initial_value) != 0;
+  if (std::isnan(spec.initial_value) || (has_bits && spec.codec != codec::Kind::kF32)) {
+    return invalid(0, 0);
+  }
+  return ok();
+}
+
 Status validate_component(const ComponentSpec& spec, Tokens page_positions) {
   if (!is_layer_memory(spec.kind)) return invalid(static_cast<std::int64_t>(spec.kind), 0);
   const Bound heads{.actual = spec.n_heads.value(), .least = 1};
@@ -48,8 +61,9 @@ Status validate_component(const ComponentSpec& spec, Tokens page_positions) {
     case Discipline::kWindowedAppend:
       return check_bounds({heads, row_width, {spec.ratio, 1, 1}, {window, 1}});
     case Discipline::kRing:
-      return check_bounds(
-          {heads, row_width, {spec.ratio, 1, 1}, {window, 1, Layout::kMaxRingPositions}});
+      KVANT_TRY(check_bounds(
+          {heads, row_width, {spec.ratio, 1, 1}, {window, 1, Layout::kMaxRingPositions}}));
+      return validate_ring(spec);
     case Discipline::kRecurrent:
       KVANT_TRY(check_bounds({{spec.n_rows.value(), 1}, {spec.width.value(), 1}, {window, 0, 0}}));
       if (std::isnan(spec.initial_value)) return invalid(0, 0);
@@ -78,7 +92,9 @@ std::string_view name_of(Discipline discipline) {
 bool operator==(const ComponentSpec& a, const ComponentSpec& b) {
   return a.kind == b.kind && a.discipline == b.discipline && a.codec == b.codec &&
          a.n_heads == b.n_heads && a.row_width == b.row_width && a.ratio == b.ratio &&
-         a.window == b.window && a.n_rows == b.n_rows && a.width == b.width &&
+         a.window == b.window && a.group == b.group && a.overlap_width == b.overlap_width &&
+         a.n_rows == b.n_rows && a.width == b.width &&
+         a.bound_to_positions == b.bound_to_positions &&
          std::bit_cast<std::uint32_t>(a.initial_value) ==
              std::bit_cast<std::uint32_t>(b.initial_value);
 }

@@ -55,10 +55,21 @@ struct ComponentSpec {
   std::int64_t ratio = 1;  // positions a row stands for; its row is complete when the last is in
   Tokens window{0};        // positions a query sees, its own included; 0: all (append only)
 
+  // Ring: 0 for a window that slides. Otherwise rows are collected in groups of this many
+  // positions and the window is a multiple of it: rows stay until their group and the groups that
+  // the window holds beside it are complete (a compressor's state).
+  Tokens group{0};
+  // Of such a ring: how many numbers of a row are still read once its group is complete; 0: all.
+  Elements overlap_width{0};
+
   // Recurrent: [n_rows, width] f32.
   Rows n_rows{0};
   Elements width{0};
-  float initial_value = 0.0F;  // before the first token, also -inf
+  // What it holds says at which positions its tokens stood, so that they cannot move.
+  bool bound_to_positions = false;
+
+  // Recurrent, and rings of f32: before the first token, also -inf.
+  float initial_value = 0.0F;
 
   friend bool operator==(const ComponentSpec& a, const ComponentSpec& b);
 };

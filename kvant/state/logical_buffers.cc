@@ -8,13 +8,22 @@
 namespace kvant::state {
 namespace {
 
+// Compressor states count as [1, rows, width].
+bool holds_rows(const ComponentPlan& component) {
+  return component.discipline != Discipline::kRecurrent &&
+         component.kind != ComponentKind::kMainKvState &&
+         component.kind != ComponentKind::kMainScoreState &&
+         component.kind != ComponentKind::kIndexerKvState &&
+         component.kind != ComponentKind::kIndexerScoreState;
+}
+
 LogicalBuffer buffer_of(const ComponentPlan& component) {
   LogicalBuffer buffer{.layer = component.layer,
                        .kind = component.kind,
                        .dtype = component.dtype,
                        .dims = component.shape,
                        .bytes = component.logical_bytes};
-  if (component.discipline != Discipline::kRecurrent && component.shape[0] == 1) {
+  if (holds_rows(component) && component.shape[0] == 1) {
     buffer.dims = {component.shape[1], component.shape[2], 0};
     buffer.n_dims = 2;
   }

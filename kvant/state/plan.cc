@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "kvant/base/checked.h"
-#include "kvant/state/page_table.h"
+#include "kvant/state/sequence.h"
 
 namespace kvant::state {
 namespace {
@@ -54,9 +54,14 @@ ComponentPlan describe_component(const Placed& placed, Tokens context) {
       plan.shape = {heads, context.value() / spec.ratio, width};
       break;
     case Discipline::kWindowedAppend:
-    case Discipline::kRing:
       plan.shape = {heads, std::min(spec.window, context).value(), width};
       break;
+    case Discipline::kRing: {
+      // A compressor's groups are filled up whatever the context.
+      const Tokens rows = spec.group > Tokens(0) ? spec.window : std::min(spec.window, context);
+      plan.shape = {heads, rows.value(), width};
+      break;
+    }
     case Discipline::kRecurrent:
       plan.shape = {1, spec.n_rows.value(), spec.width.value()};
       break;
@@ -122,19 +127,21 @@ std::optional<std::int64_t> address_bytes(const Plan& plan) {
 
 // The pages of a group that one sequence holds at most. With a window, the live positions are one
 // run: from what the oldest query sees that a rollback can return to, up to the end of a step.
-Pages pages_of(const PageGroup& group, const PlanRequest& request, std::int64_t page) {
+Pages pages_of(const PageGroup& group, const PlanRequest& request, Tokens page_positions) {
+  const std::int64_t page = page_positions.value();
   const std::int64_t context = request.context.value();
   const std::int64_t all = (context - 1) / page + 1;
-  if (group.window == Tokens(0)) return Pages(all);
+  const std::int64_t holes = request.shifts == Shifts::kPlanned ? 1 : 0;
+  if (group.window == Tokens(0)) return Pages(all + holes);
   std::optional<std::int64_t> live = -1;  // the window holds the first position of the step
   for (const Tokens part : {group.window, request.max_rollback, request.max_step}) {
     live = live ? checked_add(*live, part.value()) : std::nullopt;
   }
-  if (!live || *live >= context) return Pages(all);
+  if (!live || *live >= context) return Pages(all + holes);
   // A run may begin at the last position of a page.
   const std::int64_t behind_first = *live - 1;
   const std::int64_t touched = behind_first / page + (behind_first % page != 0 ? 2 : 1);
-  return Pages(std::min(all, touched));
+  return Pages(std::min(all, touched) + holes);
 }
 
 Status count_pool(Plan& plan) {
@@ -146,7 +153,7 @@ Status count_pool(Plan& plan) {
   std::optional<std::int64_t> one_page_each = 0;
   std::optional<std::int64_t> one_sequence = 0;
   for (const PageGroup& group : geometry.groups) {
-    plan.group_pages.push_back(pages_of(group, request, page));
+    plan.group_pages.push_back(pages_of(group, request, geometry.page_positions));
     one_page_each = scaled_sum(1, group.page_bytes.value(), one_page_each);
     one_sequence =
         scaled_sum(plan.group_pages.back().value(), group.page_bytes.value(), one_sequence);
@@ -174,14 +181,8 @@ Status count_pool(Plan& plan) {
 }
 
 Status count_tables(Plan& plan) {
-  const auto step = static_cast<std::int64_t>(sizeof(PoolRef)) * plan.objects_per_step();
-  const auto classes = static_cast<std::int64_t>(sizeof(std::int64_t) * plan.geometry.n_classes());
-  std::optional<std::int64_t> one = step + classes;
-  for (std::size_t i = 0; i < plan.geometry.groups.size(); ++i) {
-    const Bytes a_page = PageTable::heap_bytes_for(plan.geometry.groups[i], Pages(1));
-    one = scaled_sum(plan.group_pages[i].value(), a_page.value(), one);
-  }
-  const auto all = scaled_sum(plan.request.n_sequences, one, 0);
+  // What the pool can hold bounds the tables, so one sequence's fit.
+  const auto all = checked_mul(plan.request.n_sequences, Sequence::table_bytes_for(plan).value());
   const auto total = scaled_sum(1, all, plan.pool_bytes.value());
   if (!total) return overflow(LayerIndex(-1), ComponentKind::kNone);
   plan.table_bytes = Bytes(*all);
@@ -196,6 +197,32 @@ std::string ComponentPlan::shape_text() const {
 
 std::int64_t Plan::n_slots(std::size_t object_class) const {
   return pool_bytes.value() / geometry.class_bytes(object_class).value();
+}
+
+Pages Plan::group_pages_for(std::size_t group, Tokens context) const {
+  PlanRequest smaller = request;
+  smaller.context = context;
+  return pages_of(geometry.groups[group], smaller, geometry.page_positions);
+}
+
+Bytes Plan::rollback_bytes() const {
+  Bytes block{0};
+  for (const Placed& placed : geometry.components) {
+    if (placed.group >= 0) continue;
+    const bool is_ring = placed.spec.discipline == Discipline::kRing;
+    const Bytes one =
+        is_ring ? placed.row_bytes * placed.spec.n_heads.value() : placed.version_bytes;
+    block += one * geometry.max_rollback.value();
+  }
+  Bytes sum = block * (request.n_sequences + request.n_snapshots + 1);
+  PlanRequest without = request;
+  without.max_rollback = Tokens(0);
+  for (std::size_t group = 0; group < group_pages.size(); ++group) {
+    const Pages fewer = pages_of(geometry.groups[group], without, geometry.page_positions);
+    sum += geometry.groups[group].page_bytes * (group_pages[group] - fewer).value() *
+           request.n_sequences;
+  }
+  return sum;
 }
 
 std::int64_t Plan::objects_per_step() const {
@@ -227,7 +254,8 @@ Result<Plan> make_plan(const Layout& layout, const PlanRequest& request) {
   KVANT_TRY(validate_request(request));
   try {
     Plan plan{.layout = layout, .request = request, .geometry = {}};
-    plan.geometry = KVANT_TRY(make_geometry(layout));
+    plan.geometry =
+        KVANT_TRY(make_geometry(layout, std::min(request.max_rollback, request.context)));
     KVANT_TRY(count_components(plan));
     KVANT_TRY(check_view_limits(plan.geometry));
     KVANT_TRY(count_pool(plan));

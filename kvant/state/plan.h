@@ -29,6 +29,12 @@
 
 namespace kvant::state {
 
+// Whether sequences may drop positions in the middle (Sequence::shift).
+enum class Shifts : std::uint8_t {
+  kNone,
+  kPlanned,  // one page more a group and sequence: holes may make up to a page
+};
+
 struct PlanRequest {
   Tokens context{0};             // positions of a sequence
   std::int64_t n_sequences = 1;  // that may fill their context at once
@@ -38,8 +44,9 @@ struct PlanRequest {
   // Steps up to this length take nothing from the heap; longer ones are allowed.
   Tokens max_step{512};
   // How many positions back a sequence must be able to return: windowed pages stay that much
-  // longer.
+  // longer, rings and recurrent components keep that much more.
   Tokens max_rollback{0};
+  Shifts shifts = Shifts::kNone;
 };
 
 // One component of one layer.
@@ -86,6 +93,10 @@ struct Plan {
 
   // Objects of a class that the pool's address space has room for.
   std::int64_t n_slots(std::size_t object_class) const;
+  // Pages of a group that a sequence of `context` positions may hold at once.
+  Pages group_pages_for(std::size_t group, Tokens context) const;
+  // Bytes of the pool that only max_rollback needs.
+  Bytes rollback_bytes() const;
   // The most objects that one step of max_step positions takes from the pool.
   std::int64_t objects_per_step() const;
 };

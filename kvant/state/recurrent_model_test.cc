@@ -50,7 +50,7 @@ TEST(RecurrentModel, AFreshDeepSeekV4BlockHasZeroRowsAndScoresOfMinusInfinity) {
   for (const Placed& placed : pool->geometry().components) {
     if (placed.group >= 0) continue;
     const std::byte* bytes = block.data() + placed.offset.value();
-    if (placed.spec.discipline == Discipline::kRing) {
+    if (placed.spec.kind == ComponentKind::kWindowKv) {
       EXPECT_EQ(placed.bytes, Bytes(3 * 33 * 2));
       for (std::int64_t i = 0; i < placed.bytes.value(); ++i) EXPECT_EQ(bytes[i], std::byte{0});
       continue;
@@ -61,20 +61,6 @@ TEST(RecurrentModel, AFreshDeepSeekV4BlockHasZeroRowsAndScoresOfMinusInfinity) {
   }
   EXPECT_EQ(plan.geometry.find(LayerIndex(2), ComponentKind::kMainScoreState)->spec.initial_value,
             -std::numeric_limits<float>::infinity());
-}
-
-TEST(RecurrentModel, WhatNoStepCanWriteYetIsRefusedByLayerAndKind) {
-  for (const Discipline discipline : {Discipline::kRing, Discipline::kWindowedAppend}) {
-    const Layout layout{
-        .layers = {{}, {{test::windowed_spec(ComponentKind::kWindowKv, discipline, 4)}}}};
-    test::TestDevice device;
-    const auto pool =
-        PagePool::create(device, make_plan(layout, {.context = Tokens(10)}).value()).value();
-    const Error error = Sequence::create(pool, Tokens(10)).error();
-    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-    EXPECT_EQ(error.layer, 1);
-    EXPECT_EQ(error.component, ComponentKind::kWindowKv);
-  }
 }
 
 }  // namespace

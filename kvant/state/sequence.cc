@@ -1,7 +1,8 @@
+// Creation, views, snapshots. The step protocol is in sequence_step.cc, what moves contents between
+// sequences in sequence_move.cc, context shifts in sequence_shift.cc.
 #include "kvant/state/sequence.h"
 
 #include <algorithm>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -16,17 +17,20 @@ Error component_missing(LayerIndex layer, ComponentKind kind) {
                .layer = static_cast<std::int32_t>(layer.value())};
 }
 
-// Rings and windowed append are planned, but no step can write them yet.
-Status check_runnable(const Geometry& geometry) {
-  for (const Placed& placed : geometry.components) {
-    const Discipline discipline = placed.spec.discipline;
-    if (discipline == Discipline::kRing || discipline == Discipline::kWindowedAppend) {
-      return Error{.code = ErrorCode::kUnsupported,
-                   .component = placed.spec.kind,
-                   .layer = static_cast<std::int32_t>(placed.layer.value())};
-    }
+// Positions [first, end) of a ring as runs of slots.
+std::size_t slots_of(std::int64_t first, std::int64_t end, std::int64_t n_slots,
+                     std::array<tensor::Extent, 2>& extents) {
+  std::size_t n = 0;
+  while (first < end) {
+    const std::int64_t slot = first % n_slots;
+    const std::int64_t here = std::min(end - first, n_slots - slot);
+    extents[n++] = {.page = nullptr,
+                    .first_row = static_cast<std::int32_t>(slot),
+                    .n_rows = static_cast<std::int32_t>(here),
+                    .position_delta = 0};
+    first += here;
   }
-  return ok();
+  return n;
 }
 
 }  // namespace
@@ -39,20 +43,25 @@ Result<Sequence> Sequence::create(std::shared_ptr<PagePool> pool, Tokens context
                  .actual = unsigned_of(context.value()),
                  .expected = unsigned_of(plan.request.context.value())};
   }
-  KVANT_TRY(check_runnable(plan.geometry));
-  const std::int64_t page = plan.layout.page_positions.value();
-  const Pages pages((context.value() - 1) / page + 1);
   try {
     Sequence sequence;
     sequence.capacity_ = context;
-    sequence.tables_.reserve(plan.geometry.groups.size());
-    for (const PageGroup& group : plan.geometry.groups) {
-      PageTable table = KVANT_TRY(PageTable::create(group, plan.layout.page_positions, pages));
-      sequence.tables_.push_back(std::move(table));
+    const Geometry& geometry = plan.geometry;
+    sequence.contents_.tables.reserve(geometry.groups.size());
+    for (std::size_t group = 0; group < geometry.groups.size(); ++group) {
+      PageTable table =
+          KVANT_TRY(PageTable::create(geometry.groups[group], plan.layout.page_positions,
+                                      plan.group_pages_for(group, context)));
+      sequence.contents_.tables.push_back(std::move(table));
     }
-    sequence.needs_.resize(plan.geometry.n_classes());
+    if (geometry.has_recurrent) {
+      sequence.contents_.versions.resize(geometry.max_rollback.size() + 1);
+    }
+    sequence.contents_.runs.reserve(static_cast<std::size_t>(kMaxRuns));
+    sequence.contents_.clear(pool->initial_block());
+    sequence.rings_.resize(geometry.rings.size());
+    sequence.needs_.resize(geometry.n_classes());
     sequence.taken_.reserve(static_cast<std::size_t>(plan.objects_per_step()));
-    sequence.block_ = pool->initial_block();
     sequence.pool_ = std::move(pool);
     return sequence;
   } catch (const std::bad_alloc&) {
@@ -66,166 +75,130 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
   Sequence old(std::move(*this));
   pool_ = std::move(other.pool_);
   capacity_ = other.capacity_;
-  position_ = other.position_;
+  contents_ = std::move(other.contents_);
   step_ = other.step_;
   poisoned_ = other.poisoned_;
-  tables_ = std::move(other.tables_);
-  block_ = std::move(other.block_);
+  all_versions_ = other.all_versions_;
+  rings_ = std::move(other.rings_);
   needs_ = std::move(other.needs_);
   taken_ = std::move(other.taken_);
   return *this;
 }
 
 Bytes Sequence::resident_bytes() const {
-  Bytes sum = block_.bytes();
-  for (const PageTable& table : tables_) {
-    for (const PoolRef& page : table.pages()) sum += page.bytes();
+  Bytes sum = contents_.block.bytes();
+  for (std::size_t group = 0; group < contents_.tables.size(); ++group) {
+    const PageTable& table = contents_.tables[group];
+    const auto n = static_cast<std::int64_t>(table.pages().size()) + table.n_spare();
+    sum += pool_->geometry().groups[group].page_bytes * n;
   }
   return sum;
 }
 
 Bytes Sequence::table_bytes() const {
-  const std::size_t scratch =
-      needs_.capacity() * sizeof(std::int64_t) + taken_.capacity() * sizeof(PoolRef);
-  Bytes sum(static_cast<std::int64_t>(scratch));
-  for (const PageTable& table : tables_) sum += table.heap_bytes();
+  const std::size_t lists = needs_.capacity() * sizeof(std::int64_t) +
+                            taken_.capacity() * sizeof(PoolRef) +
+                            rings_.capacity() * sizeof(RingExtents) +
+                            contents_.versions.capacity() * sizeof(std::int64_t) +
+                            contents_.runs.capacity() * sizeof(PositionRun) +
+                            contents_.tables.capacity() * sizeof(PageTable);
+  Bytes sum(static_cast<std::int64_t>(lists));
+  for (const PageTable& table : contents_.tables) sum += table.heap_bytes();
   return sum;
 }
 
-Status Sequence::prepare(Tokens n) {
-  if (poisoned_) return Error{.code = ErrorCode::kPoisoned};
-  if (step_open()) return Error{.code = ErrorCode::kStepOpen};
-  if (n.value() < 1) return Error{.code = ErrorCode::kEmptyPrefill};
-  const Tokens room = capacity_ - (position_ - Position(0));
-  if (room == Tokens(0)) {
-    return Error{.code = ErrorCode::kContextExhausted,
-                 .actual = unsigned_of(position_.value()),
-                 .expected = unsigned_of(capacity_.value())};
+Bytes Sequence::table_bytes_for(const Plan& plan) {
+  const Geometry& geometry = plan.geometry;
+  const std::size_t versions = geometry.has_recurrent ? geometry.max_rollback.size() + 1 : 0;
+  const std::size_t lists = geometry.n_classes() * sizeof(std::int64_t) +
+                            unsigned_of(plan.objects_per_step()) * sizeof(PoolRef) +
+                            geometry.rings.size() * sizeof(RingExtents) +
+                            versions * sizeof(std::int64_t) +
+                            static_cast<std::size_t>(kMaxRuns) * sizeof(PositionRun) +
+                            geometry.groups.size() * sizeof(PageTable);
+  Bytes sum(static_cast<std::int64_t>(lists));
+  for (std::size_t group = 0; group < geometry.groups.size(); ++group) {
+    sum += PageTable::heap_bytes_for(geometry.groups[group], plan.group_pages[group]);
   }
-  if (n > room) {
-    return Error{.code = ErrorCode::kContextBound,
-                 .actual = unsigned_of(position_.value()) + unsigned_of(n.value()),
-                 .expected = unsigned_of(capacity_.value())};
-  }
-  const Position end = position_ + n;
-  KVANT_TRY(count_needs(end));
-  Status status = pool_->take(needs_, taken_);
-  if (status) status = copy_shared(end);
-  if (status) {
-    publish(end);
-    step_ = n;
-  }
-  taken_.clear();  // after a failure: back to the pool
-  return status;
+  return sum;
 }
 
-// Fills needs_ with the objects that a step to `end` takes, and sizes taken_ for them.
-Status Sequence::count_needs(Position end) {
-  const std::int64_t page = layout().page_positions.value();
-  const std::int64_t n_pages = (end.value() - 1) / page + 1;
-  const bool open_page = position_.value() % page != 0;
-  std::int64_t sum = 0;
-  for (std::size_t group = 0; group < tables_.size(); ++group) {
-    const PageTable& table = tables_[group];
-    const bool copy = open_page && !table.pages().back().is_unique();
-    needs_[group] = n_pages - table.n_pages().value() + (copy ? 1 : 0);
-    sum += needs_[group];
-  }
-  if (block_) {
-    const std::int64_t copy = block_.is_unique() ? 0 : 1;
-    needs_[pool_->geometry().block_class()] = copy;
-    sum += copy;
-  }
-  try {
-    taken_.resize(static_cast<std::size_t>(sum));
-  } catch (const std::bad_alloc&) {
-    return Error{.code = ErrorCode::kOutOfMemory, .actual = unsigned_of(sum) * sizeof(PoolRef)};
-  }
-  return ok();
+const Placed* Sequence::find(LayerIndex layer, ComponentKind kind) const {
+  return pool_->geometry().find(layer, kind);
 }
 
-// How many of the objects taken for a group are new pages; one more is a copy of the open page.
-std::int64_t Sequence::n_new_pages(std::size_t group, Position end) const {
-  const std::int64_t page = layout().page_positions.value();
-  return (end.value() - 1) / page + 1 - tables_[group].n_pages().value();
-}
-
-// Copies what the step will write and somebody else refers to, into the objects taken.
-Status Sequence::copy_shared(Position end) {
-  std::size_t next = 0;
-  for (std::size_t group = 0; group < tables_.size(); ++group) {
-    if (needs_[group] > n_new_pages(group, end)) {
-      KVANT_TRY(copy_open_rows(group, taken_[next].data()));
-    }
-    next += static_cast<std::size_t>(needs_[group]);
-  }
-  if (next < taken_.size()) {
-    KVANT_TRY(pool_->device().copy(taken_[next].data(), block_.data(), block_.bytes()));
-  }
-  return ok();
-}
-
-// The rows written so far and nothing else: the rest of a page may be large, and is nobody's.
-Status Sequence::copy_open_rows(std::size_t group, std::byte* to) const {
-  const Geometry& geometry = pool_->geometry();
-  const std::int64_t positions = position_.value() % geometry.page_positions.value();
-  const std::byte* from = tables_[group].pages().back().data();
-  for (const std::size_t member : geometry.groups[group].members) {
-    const Placed& placed = geometry.components[member];
-    const Bytes bytes = placed.row_bytes * (positions / placed.spec.ratio);
-    for (std::int64_t head = 0; head < placed.spec.n_heads.value(); ++head) {
-      const std::int64_t offset = placed.offset.value() + head * placed.head_stride.value();
-      KVANT_TRY(pool_->device().copy(to + offset, from + offset, bytes));
-    }
-  }
-  return ok();
-}
-
-void Sequence::publish(Position end) noexcept {
-  std::size_t next = 0;
-  for (std::size_t group = 0; group < tables_.size(); ++group) {
-    PageTable& table = tables_[group];
-    std::int64_t n_new = n_new_pages(group, end);
-    if (needs_[group] > n_new) table.replace_last(std::move(taken_[next++]));
-    for (; n_new > 0; --n_new) table.append(std::move(taken_[next++]));
-    table.show(position_, end);
-  }
-  if (next < taken_.size()) block_ = std::move(taken_[next]);
-}
-
-const Placed* Sequence::find(LayerIndex layer, ComponentKind kind, Place place) const {
-  const Placed* placed = pool_->geometry().find(layer, kind);
-  const bool in_page = placed != nullptr && placed->group >= 0;
-  return in_page == (place == Place::kPage) ? placed : nullptr;
-}
-
-tensor::PagedRows Sequence::view(const Placed& placed) const {
-  return {.extents = tables_[static_cast<std::size_t>(placed.group)].extents(placed.table),
+tensor::PagedRows Sequence::view_of(const Placed& placed, std::span<const tensor::Extent> extents,
+                                    std::int64_t first_row) const {
+  return {.extents = extents,
           .offset_bytes = placed.offset.value(),
           .head_stride_bytes = placed.head_stride.value(),
           .row_bytes = placed.row_bytes.value(),
           .n_heads = static_cast<std::int32_t>(placed.spec.n_heads.value()),
           .row_width = static_cast<std::int32_t>(placed.spec.row_width.value()),
-          .dtype = codec::dtype_of(placed.spec.codec)};
+          .dtype = codec::dtype_of(placed.spec.codec),
+          .first_row = first_row};
 }
 
-std::span<float> Sequence::block_floats(const Placed& placed) const {
-  auto* floats = reinterpret_cast<float*>(block_.data() + placed.offset.value());
-  return {floats, placed.spec.n_rows.size() * placed.spec.width.size()};
+tensor::PagedRows Sequence::view(const Placed& placed) const {
+  const PageTable& table = contents_.tables[static_cast<std::size_t>(placed.group)];
+  return view_of(placed, table.extents(placed.table), table.first().value() / placed.spec.ratio);
+}
+
+tensor::PagedRows Sequence::ring_view(const Placed& placed) const {
+  const RingExtents& ring = rings_[static_cast<std::size_t>(placed.table)];
+  return view_of(placed, {ring.held.data(), ring.n_held}, ring.first_held);
+}
+
+Result<tensor::PagedRows> Sequence::any_rows(LayerIndex layer, ComponentKind kind) const {
+  const Placed* placed = find(layer, kind);
+  if (placed == nullptr || placed->spec.discipline == Discipline::kRecurrent) {
+    return component_missing(layer, kind);
+  }
+  return placed->group >= 0 ? view(*placed) : ring_view(*placed);
 }
 
 Result<tensor::PagedRows> Sequence::rows(LayerIndex layer, ComponentKind kind) const {
   if (!step_open()) return Error{.code = ErrorCode::kStepNotPrepared};
-  const Placed* placed = find(layer, kind, Place::kPage);
-  if (placed == nullptr) return component_missing(layer, kind);
-  return view(*placed);
+  return any_rows(layer, kind);
+}
+
+Result<tensor::PagedRows> Sequence::ring_slots(LayerIndex layer, ComponentKind kind) const {
+  if (!step_open()) return Error{.code = ErrorCode::kStepNotPrepared};
+  const Placed* placed = find(layer, kind);
+  if (placed == nullptr || placed->spec.discipline != Discipline::kRing) {
+    return component_missing(layer, kind);
+  }
+  const RingExtents& ring = rings_[static_cast<std::size_t>(placed->table)];
+  return view_of(*placed, {ring.slots.data(), ring.n_slots}, ring.first_slot);
+}
+
+std::span<float> Sequence::version_of(const Placed& placed, std::int64_t age) const {
+  const Bytes offset = placed.offset + placed.version_bytes * (age % placed.n_slots);
+  auto* floats = reinterpret_cast<float*>(contents_.block.data() + offset.value());
+  return {floats, placed.spec.n_rows.size() * placed.spec.width.size()};
 }
 
 Result<std::span<float>> Sequence::recurrent(LayerIndex layer, ComponentKind kind) {
+  return recurrent_version(layer, kind, step_);
+}
+
+Tokens Sequence::n_versions() const {
+  return std::min(step_, pool_->geometry().max_rollback + Tokens(1));
+}
+
+Result<std::span<float>> Sequence::recurrent_version(LayerIndex layer, ComponentKind kind,
+                                                     Tokens done) {
   if (!step_open()) return Error{.code = ErrorCode::kStepNotPrepared};
-  const Placed* placed = find(layer, kind, Place::kBlock);
-  if (placed == nullptr) return component_missing(layer, kind);
-  return block_floats(*placed);
+  const Placed* placed = find(layer, kind);
+  if (placed == nullptr || placed->spec.discipline != Discipline::kRecurrent) {
+    return component_missing(layer, kind);
+  }
+  if (done > step_ || done <= step_ - n_versions()) {
+    return Error{.code = ErrorCode::kInvalidArgument,
+                 .actual = unsigned_of(done.value()),
+                 .expected = unsigned_of(step_.value())};
+  }
+  return version_of(*placed, contents_.age + done.value());
 }
 
 Status Sequence::check_readable() const {
@@ -236,55 +209,35 @@ Status Sequence::check_readable() const {
 
 Result<tensor::PagedRows> Sequence::read_rows(LayerIndex layer, ComponentKind kind) const {
   KVANT_TRY(check_readable());
-  const Placed* placed = find(layer, kind, Place::kPage);
-  if (placed == nullptr) return component_missing(layer, kind);
-  return view(*placed);
+  return any_rows(layer, kind);
 }
 
 Result<std::span<const float>> Sequence::read_recurrent(LayerIndex layer,
                                                         ComponentKind kind) const {
   KVANT_TRY(check_readable());
-  const Placed* placed = find(layer, kind, Place::kBlock);
-  if (placed == nullptr) return component_missing(layer, kind);
-  return std::span<const float>(block_floats(*placed));
-}
-
-Status Sequence::commit(Position start, Tokens n) noexcept {
-  if (poisoned_) return Error{.code = ErrorCode::kPoisoned};
-  if (n.value() < 1) return Error{.code = ErrorCode::kEmptyPrefill};
-  if (start != position_) {
-    return Error{.code = ErrorCode::kStepOutOfOrder,
-                 .actual = unsigned_of(start.value()),
-                 .expected = unsigned_of(position_.value())};
+  const Placed* placed = find(layer, kind);
+  if (placed == nullptr || placed->spec.discipline != Discipline::kRecurrent) {
+    return component_missing(layer, kind);
   }
-  if (n != step_) {
-    return Error{.code = ErrorCode::kStepNotPrepared,
-                 .actual = unsigned_of(n.value()),
-                 .expected = unsigned_of(step_.value())};
+  return std::span<const float>(version_of(*placed, contents_.age));
+}
+
+// Rings as they stand now, and where the open step's rows go.
+void Sequence::refresh_rings() noexcept {
+  const auto& shapes = pool_->geometry().rings;
+  const std::int64_t position = contents_.position.value();
+  const std::int64_t end = position + step_.value();
+  for (std::size_t i = 0; i < rings_.size(); ++i) {
+    RingExtents& ring = rings_[i];
+    const RingShape& shape = shapes[i];
+    ring.first_held = live_rows(shape.window, shape.group, contents_.position).begin;
+    ring.n_held = slots_of(ring.first_held, position, shape.n_slots, ring.held);
+    ring.first_slot = std::max(position, end - shape.n_slots);
+    ring.n_slots = slots_of(ring.first_slot, end, shape.n_slots, ring.slots);
+    std::byte* block = contents_.block.data();
+    for (tensor::Extent& extent : ring.held) extent.page = block;
+    for (tensor::Extent& extent : ring.slots) extent.page = block;
   }
-  position_ += n;
-  step_ = Tokens(0);
-  return ok();
-}
-
-void Sequence::poison() noexcept {
-  if (!step_open()) return;
-  step_ = Tokens(0);
-  poisoned_ = true;
-}
-
-// Refers to nothing but the block of initial values.
-void Sequence::forget() noexcept {
-  for (PageTable& table : tables_) table.clear();
-  block_ = pool_->initial_block();
-  position_ = Position(0);
-  step_ = Tokens(0);
-  poisoned_ = false;
-}
-
-Status Sequence::reset() {
-  forget();
-  return ok();
 }
 
 Result<Snapshot> Sequence::snapshot() const {
@@ -292,51 +245,10 @@ Result<Snapshot> Sequence::snapshot() const {
   try {
     auto content = std::make_shared<Snapshot::Content>();
     content->pool = pool_;
-    content->position = position_;
-    content->pages.reserve(tables_.size());
-    for (const PageTable& table : tables_) {
-      content->pages.emplace_back(table.pages().begin(), table.pages().end());
-    }
-    content->block = block_;
+    content->contents = contents_.copy();
     return Snapshot(std::move(content));
   } catch (const std::bad_alloc&) {
     return Error{.code = ErrorCode::kOutOfMemory};
-  }
-}
-
-Status Sequence::restore(const Snapshot& snapshot) {
-  const Snapshot::Content& content = *snapshot.content_;
-  if (content.pool != pool_) {
-    const bool equal = content.pool->plan().layout == layout();
-    return Error{.code = equal ? ErrorCode::kUnsupported : ErrorCode::kSnapshotPlanMismatch};
-  }
-  if (content.position - Position(0) > capacity_) {
-    return Error{.code = ErrorCode::kContextBound,
-                 .actual = unsigned_of(content.position.value()),
-                 .expected = unsigned_of(capacity_.value())};
-  }
-  forget();
-  for (std::size_t group = 0; group < tables_.size(); ++group) {
-    for (const PoolRef& page : content.pages[group]) tables_[group].append(page);
-    tables_[group].show(Position(0), content.position);
-  }
-  block_ = content.block;
-  position_ = content.position;
-  return ok();
-}
-
-Result<Sequence> Sequence::fork() const {
-  const Snapshot here = KVANT_TRY(snapshot());
-  Sequence other = KVANT_TRY(create(pool_, capacity_));
-  KVANT_TRY(other.restore(here));
-  return other;
-}
-
-void prepare_all(std::span<Sequence* const> sequences, std::span<const Tokens> counts,
-                 std::span<Status> statuses) {
-  KVANT_CHECK(sequences.size() == counts.size() && sequences.size() == statuses.size());
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    statuses[i] = sequences[i]->prepare(counts[i]);
   }
 }
 

@@ -40,7 +40,7 @@ void run(Sequence& sequence, Remembered& remembered, const Stamps& stamps) {
   ASSERT_TRUE(sequence.prepare(n));
   ASSERT_EQ(write_step(sequence, remembered.stamps, stamps), "");
   ASSERT_TRUE(sequence.commit(start, n));
-  remembered.stamps.insert(remembered.stamps.end(), stamps.begin(), stamps.end());
+  test::remember(remembered, stamps);
 }
 
 TEST(Sequence, StartsEmptyWithInitialValuesAndTakesNothingFromThePool) {
@@ -171,7 +171,7 @@ TEST(StepProtocol, OutOfOrderCommitIsRefusedAndChangesNothing) {
   EXPECT_EQ(sequence.position(), Position(3));
   EXPECT_TRUE(sequence.step_open());
   EXPECT_TRUE(sequence.commit(Position(3), Tokens(2)));
-  remembered.stamps.insert(remembered.stamps.end(), {4, 5});
+  test::remember(remembered, {4, 5});
   EXPECT_EQ(compare_all(sequence, remembered), "");
 }
 
@@ -268,7 +268,7 @@ TEST(StepProtocol, MovingASequenceKeepsItsStep) {
   ASSERT_TRUE(moved.commit(Position(0), Tokens(2)));
   Sequence target = world.sequence();
   target = std::move(moved);
-  EXPECT_EQ(compare_all(target, {.stamps = {1, 2}, .open_stamps = {}}), "");
+  EXPECT_EQ(compare_all(target, test::remembered_of({1, 2})), "");
 }
 
 TEST(StepProtocol, TheLastSequenceMayOutliveEveryOtherHolderOfThePool) {

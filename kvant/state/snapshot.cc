@@ -2,16 +2,14 @@
 
 namespace kvant::state {
 
-Position Snapshot::position() const { return content_->position; }
-
 const Layout& Snapshot::layout() const { return content_->pool->plan().layout; }
 
 template <class Visit>
 void Snapshot::visit(const Visit& each) const {
-  for (const auto& group : content_->pages) {
-    for (const PoolRef& page : group) each(page);
+  for (const PageTable& table : contents().tables) {
+    for (const PoolRef& page : table.pages()) each(page);
   }
-  if (content_->block) each(content_->block);
+  if (contents().block) each(contents().block);
 }
 
 Bytes Snapshot::owned_bytes() const {

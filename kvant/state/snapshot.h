@@ -8,8 +8,10 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "kvant/base/units.h"
+#include "kvant/state/contents.h"
 #include "kvant/state/layout.h"
 #include "kvant/state/pool.h"
 
@@ -17,8 +19,9 @@ namespace kvant::state {
 
 class Snapshot {
  public:
-  Position position() const;
+  Position position() const { return contents().position; }
   const Layout& layout() const;
+  Lineage lineage() const { return contents().lineage; }
 
   // Bytes that would return to the pool with the last copy of this snapshot, and bytes that
   // sequences or other snapshots refer to as well (the block of initial values is always shared).
@@ -26,13 +29,15 @@ class Snapshot {
   Bytes owned_bytes() const;
   Bytes shared_bytes() const;
 
+  // For the readers of this room: files and sequences.
+  const Contents& contents() const { return content_->contents; }
+  const std::shared_ptr<PagePool>& pool() const { return content_->pool; }
+
  private:
   friend class Sequence;
   struct Content {
     std::shared_ptr<PagePool> pool;  // first, so that it goes last
-    Position position;
-    std::vector<std::vector<PoolRef>> pages;  // [n_groups][n_pages]
-    PoolRef block;
+    Contents contents;
   };
 
   explicit Snapshot(std::shared_ptr<const Content> content) : content_(std::move(content)) {}

@@ -39,7 +39,7 @@ struct Story {
       ASSERT_TRUE(sequence.prepare(Tokens(1)));
       ASSERT_EQ(test::write_step(sequence, remembered.stamps, {stamp + i}), "");
       ASSERT_TRUE(sequence.commit(start, Tokens(1)));
-      remembered.stamps.push_back(stamp + i);
+      test::remember(remembered, {stamp + i});
     }
   }
 
@@ -105,8 +105,8 @@ TEST(Snapshot, CostsNoPoolBytesWhenTakenAndTheOpenPagesWhenTheSourceGoesOn) {
   EXPECT_EQ(snapshot.owned_bytes() + snapshot.shared_bytes(),
             copy.owned_bytes() + copy.shared_bytes());
   // Live rows only: two positions of keys (2 heads x 3 f32), of values (2 heads x 1 f16), one
-  // compressed row (2 f32), and the block.
-  EXPECT_EQ(device.copied_bytes() - copied, 2 * (24 + 4) + 8 + geometry.block_bytes.value());
+  // compressed row (2 f32), and five floats of the block.
+  EXPECT_EQ(device.copied_bytes() - copied, 2 * (24 + 4) + 8 + 20);
   story.run(1, 21);
   EXPECT_EQ(pool->used(), before + open);  // the copy is written in place from now on
 }
@@ -119,7 +119,7 @@ TEST(Snapshot, AtAPageBorderOnlyTheBlockIsCopied) {
   const Snapshot snapshot = story.sequence.snapshot().value();
   const std::int64_t copied = device.copied_bytes();
   story.run(1, 30);
-  EXPECT_EQ(device.copied_bytes() - copied, pool->geometry().block_bytes.value());
+  EXPECT_EQ(device.copied_bytes() - copied, 5 * 4);  // what the block holds
   EXPECT_EQ(snapshot.owned_bytes(), pool->geometry().block_bytes);
 }
 
@@ -183,11 +183,49 @@ TEST(Snapshot, RestoreRefusesWhatDoesNotFitAndChangesNothing) {
   elsewhere.run(3, 70);
   EXPECT_EQ(elsewhere.sequence.restore(snapshot).error().code, ErrorCode::kSnapshotPlanMismatch);
   EXPECT_EQ(compare_all(elsewhere.sequence, elsewhere.remembered), "");
+}
+
+TEST(Snapshot, RestoresIntoASequenceOfAnotherPool) {
+  TestDevice device;
+  const auto pool = make_pool(device);
+  std::optional<Story> story(pool);
+  story->run(9, 10);
+  const test::Remembered then = story->remembered;
+  std::optional<Snapshot> snapshot = story->sequence.snapshot().value();
 
   Story foreign(make_pool(device));
+  const Bytes empty = foreign.sequence.pool()->used();
   foreign.run(3, 70);
-  EXPECT_EQ(foreign.sequence.restore(snapshot).error().code, ErrorCode::kUnsupported);
+  ASSERT_TRUE(foreign.sequence.restore(*snapshot));
+  story.reset();
+  snapshot.reset();
+  foreign.remembered = then;
+  EXPECT_EQ(compare_all(foreign.sequence, then), "");
+  foreign.run(2, 80);
   EXPECT_EQ(compare_all(foreign.sequence, foreign.remembered), "");
+  ASSERT_TRUE(foreign.sequence.reset());
+  EXPECT_EQ(foreign.sequence.pool()->used(), empty);
+}
+
+TEST(Snapshot, ARestoreFromAnotherPoolThatFailsChangesNothing) {
+  TestDevice device;
+  Story story(make_pool(device));
+  story.run(9, 10);
+  const Snapshot snapshot = story.sequence.snapshot().value();
+  Story foreign(make_pool(device));
+  foreign.run(3, 70);
+  for (std::int64_t call = 0;; ++call) {
+    const Bytes used = foreign.sequence.pool()->used();
+    device.fail_call(call, TestDevice::Failing::kOnce);
+    const Status done = foreign.sequence.restore(snapshot);
+    const bool failed = device.n_failures() > 0;
+    device.stop_failing();
+    ASSERT_EQ(done.has_value(), !failed);
+    if (done) break;
+    EXPECT_EQ(compare_all(foreign.sequence, foreign.remembered), "");
+    EXPECT_EQ(foreign.sequence.pool()->used(), used);
+  }
+  EXPECT_EQ(compare_all(foreign.sequence, story.remembered), "");
 }
 
 TEST(Snapshot, RestoresIntoAnotherContextOfTheSameLayout) {

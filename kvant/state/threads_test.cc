@@ -29,13 +29,14 @@ std::string branch_out(const Sequence& trunk, const test::Remembered& remembered
         return wrong;
       }
       if (!branch->commit(start, Tokens(1))) return "commit";
-      mine.stamps.push_back(stamps[0]);
+      test::remember(mine, stamps);
       if (i % 3 == 0) snapshots.push_back(branch->snapshot().value());
     }
     if (auto wrong = test::compare_all(*branch, mine); !wrong.empty()) return wrong;
     if (auto wrong = test::compare_all(trunk, remembered); !wrong.empty()) return wrong;
     if (!branch->restore(snapshots.front())) return "restore";
-    mine.stamps.resize(remembered.stamps.size() + 1);
+    mine = remembered;
+    test::remember(mine, {first_stamp + round * 7});
     if (auto wrong = test::compare_all(*branch, mine); !wrong.empty()) return wrong;
   }
   return {};
@@ -44,13 +45,13 @@ std::string branch_out(const Sequence& trunk, const test::Remembered& remembered
 TEST(Threads, BranchesOfOneTrunkRunSideBySide) {
   test::TestDevice device;
   const Plan plan =
-      make_plan(test::mixed_layout(4), {.context = Tokens(24), .n_sequences = 5, .n_snapshots = 40})
+      make_plan(test::full_layout(4), {.context = Tokens(24), .n_sequences = 5, .n_snapshots = 40})
           .value();
   const auto pool = PagePool::create(device, plan).value();
   const Bytes empty = pool->used();
   {
     Sequence trunk = Sequence::create(pool, Tokens(24)).value();
-    test::Remembered remembered{.stamps = {1, 2, 3, 4, 5, 6}, .open_stamps = {}};
+    test::Remembered remembered = test::remembered_of({1, 2, 3, 4, 5, 6});
     ASSERT_TRUE(trunk.prepare(Tokens(6)));
     ASSERT_EQ(test::write_step(trunk, {}, remembered.stamps), "");
     ASSERT_TRUE(trunk.commit(Position(0), Tokens(6)));
@@ -81,7 +82,7 @@ TEST(Threads, TheLastHolderOnAnyThreadFreesAndTheNextTakerSeesNoRace) {
     ASSERT_EQ(test::write_step(sequence, {}, {1, 2, 3}), "");
     ASSERT_TRUE(sequence.commit(Position(0), Tokens(3)));
     std::jthread reader([branch = sequence.fork().value()] {
-      EXPECT_EQ(test::compare_all(branch, {.stamps = {1, 2, 3}, .open_stamps = {}}), "");
+      EXPECT_EQ(test::compare_all(branch, test::remembered_of({1, 2, 3})), "");
     });
     // Writes in place or into a copy, depending on whether the reader is still there.
     ASSERT_TRUE(sequence.prepare(Tokens(2)));

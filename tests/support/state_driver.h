@@ -1,6 +1,7 @@
 // Does one operation on a real sequence and on the brute-force model, and compares their answers.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -50,14 +51,18 @@ class StateDriver {
     }
     if (const auto wrong = check(status, refusal); !wrong.empty() || refusal) return wrong;
     expected.open = n;
+    open_versions_[front_] = versions_;
     expected.open_stamps.clear();
     for (std::int64_t i = 0; i < n; ++i) expected.open_stamps.push_back(++last_stamp_);
-    return write_step(sequence(), expected.stamps, expected.open_stamps);
+    return write_step(sequence(), expected, versions_);
   }
+
+  // Whether steps write every version of recurrent components that a rollback could use.
+  void write(Versions versions) { versions_ = versions; }
 
   std::string commit() {
     Remembered& expected = remembered_[front_];
-    const auto start = static_cast<std::int64_t>(expected.stamps.size());
+    const std::int64_t start = expected.position();
     const std::int64_t n = expected.open > 0 ? expected.open : 1;
     const Status status = sequence().commit(Position(start), Tokens(n));
     std::optional<ErrorCode> refusal;
@@ -67,16 +72,74 @@ class StateDriver {
       refusal = ErrorCode::kStepNotPrepared;
     }
     if (const auto wrong = check(status, refusal); !wrong.empty() || refusal) return wrong;
-    expected.stamps.insert(expected.stamps.end(), expected.open_stamps.begin(),
-                           expected.open_stamps.end());
+    const state::Geometry& geometry = sequence().pool()->geometry();
+    const bool inner = open_versions_[front_] == Versions::kAll || !geometry.has_recurrent;
+    for (const std::int64_t stamp : expected.open_stamps) {
+      // A key is stored for the position behind the one before it, wherever shifts have moved both.
+      const std::int64_t delta = sequence().position_runs().back().delta;
+      const std::int64_t stored = expected.stored.empty() ? -delta : expected.stored.back() + 1;
+      expected.stamps.push_back(stamp);
+      expected.stored.push_back(stored);
+      expected.folded.push_back(stamp);
+      expected.reachable.push_back(inner ? 1 : 0);
+    }
+    expected.reachable.back() = 1;
+    expected.depth = std::min(expected.depth + n, geometry.max_rollback.value());
     expected.open = 0;
     return {};
   }
 
+  std::string rollback(std::int64_t n) {
+    Remembered& expected = remembered_[front_];
+    std::optional<ErrorCode> refusal = not_readable(expected);
+    const bool legal =
+        n >= 0 && n <= expected.depth &&
+        expected.reachable[expected.folded.size() - static_cast<std::size_t>(n)] != 0;
+    if (!refusal && !legal) refusal = ErrorCode::kRollbackBound;
+    const Status status = sequence().rollback(Tokens(n));
+    if (const auto wrong = check(status, refusal); !wrong.empty() || refusal) return wrong;
+    const auto left = expected.stamps.size() - static_cast<std::size_t>(n);
+    expected.stamps.resize(left);
+    expected.stored.resize(left);
+    expected.folded.resize(expected.folded.size() - static_cast<std::size_t>(n));
+    expected.reachable.resize(expected.folded.size() + 1);
+    expected.depth -= n;
+    return {};
+  }
+
+  // Requires: a layout and a plan that can shift.
+  std::string shift(std::int64_t keep, std::int64_t n) {
+    Remembered& expected = remembered_[front_];
+    std::optional<ErrorCode> refusal = not_readable(expected);
+    if (!refusal && (keep < 0 || n < 1)) refusal = ErrorCode::kInvalidArgument;
+    if (!refusal && keep + n > expected.position()) refusal = ErrorCode::kShiftRange;
+    const Status status = sequence().shift({.keep = Position(keep), .n = Tokens(n)});
+    const bool may_lack = exhaustion_ == Exhaustion::kAllowed || released_allowed_;
+    if (!status && !refusal && may_lack &&
+        (status.error().code == ErrorCode::kPoolExhausted ||
+         status.error().code == ErrorCode::kShiftPieces ||
+         status.error().code == ErrorCode::kShiftRowsReleased)) {
+      ++n_exhausted_;
+      return {};
+    }
+    if (const auto wrong = check(status, refusal); !wrong.empty() || refusal) return wrong;
+    const auto erase = [&](auto& list) {
+      list.erase(list.begin() + keep, list.begin() + keep + n);
+    };
+    erase(expected.stamps);
+    erase(expected.stored);
+    expected.reachable.assign(expected.folded.size() + 1, 0);
+    expected.reachable.back() = 1;
+    expected.depth = 0;
+    expected.derived = true;
+    return {};
+  }
+  void allow_released_rows() { released_allowed_ = true; }
+
   // Commits that name a wrong position or length: refused, and the step stays open.
   std::string commit_wrongly() {
     const Remembered& expected = remembered_[front_];
-    const auto start = static_cast<std::int64_t>(expected.stamps.size());
+    const std::int64_t start = expected.position();
     const auto refused = [&](ErrorCode code) {
       return expected.poisoned ? ErrorCode::kPoisoned : code;
     };
@@ -106,9 +169,10 @@ class StateDriver {
     return {};
   }
 
-  std::string reset() {
+  std::string reset() { return reset(state::KeptPages::kNone); }
+  std::string reset(state::KeptPages kept) {
     remembered_[front_] = {};
-    return check(sequence().reset(), std::nullopt);
+    return check(sequence().reset(kept), std::nullopt);
   }
 
   std::string snapshot() {
@@ -180,6 +244,9 @@ class StateDriver {
   std::size_t front_ = 0;
   std::int64_t last_stamp_ = 0;
   std::int64_t n_exhausted_ = 0;
+  Versions versions_ = Versions::kLast;
+  std::array<Versions, 2> open_versions_{};  // with which the open steps were written
+  bool released_allowed_ = false;
 };
 
 }  // namespace kvant::test

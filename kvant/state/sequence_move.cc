@@ -1,0 +1,181 @@
+// What moves contents between sequences, snapshots and pools: restore, fork, growth, migration.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "kvant/state/page_copy.h"
+#include "kvant/state/sequence.h"
+
+namespace kvant::state {
+namespace {
+
+std::uint64_t unsigned_of(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+// The first component in which two layouts differ, as an error of that code.
+Error first_difference(ErrorCode code, const Layout& a, const Layout& b) {
+  if (a.page_positions != b.page_positions || a.layers.size() != b.layers.size()) {
+    return Error{.code = code, .actual = a.layers.size(), .expected = b.layers.size()};
+  }
+  for (std::size_t layer = 0; layer < a.layers.size(); ++layer) {
+    const auto& left = a.layers[layer].components;
+    const auto& right = b.layers[layer].components;
+    for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
+      if (i < left.size() && i < right.size() && left[i] == right[i]) continue;
+      return Error{.code = code,
+                   .component = i < right.size() ? right[i].kind : left[i].kind,
+                   .layer = static_cast<std::int32_t>(layer)};
+    }
+  }
+  return Error{.code = code};
+}
+
+}  // namespace
+
+// Makes room in the lists for what another sequence remembers.
+Status Sequence::reserve_for(const Contents& contents) {
+  for (std::size_t group = 0; group < contents_.tables.size(); ++group) {
+    const auto n_pages = static_cast<std::int64_t>(contents.tables[group].pages().size());
+    KVANT_TRY(contents_.tables[group].reserve(Pages(n_pages)));
+  }
+  return ok();
+}
+
+Status Sequence::restore(const Snapshot& snapshot) {
+  const bool own = snapshot.pool() == pool_;
+  if (!own && snapshot.layout() != layout()) {
+    return first_difference(ErrorCode::kSnapshotPlanMismatch, layout(), snapshot.layout());
+  }
+  if (snapshot.position() - Position(0) > capacity_) {
+    return Error{.code = ErrorCode::kContextBound,
+                 .actual = unsigned_of(snapshot.position().value()),
+                 .expected = unsigned_of(capacity_.value())};
+  }
+  KVANT_TRY(reserve_for(snapshot.contents()));
+  if (!own) return import(snapshot.contents(), snapshot.pool()->geometry());
+  step_ = Tokens(0);
+  poisoned_ = false;
+  contents_.assign(snapshot.contents());
+  refresh_rings();
+  return ok();
+}
+
+// Copies what another pool's contents remember into objects of this pool, then lets it take the
+// place of what is here. Requires: an equal layout, room in the lists.
+Status Sequence::import(const Contents& contents, const Geometry& geometry) {
+  const Geometry& own = pool_->geometry();
+  std::vector<std::int64_t> counts;
+  std::vector<PoolRef> objects;
+  const bool has_block = contents.block && contents.position > Position(0);
+  try {
+    counts.assign(own.n_classes(), 0);
+    std::size_t sum = has_block ? 1 : 0;
+    for (std::size_t group = 0; group < contents.tables.size(); ++group) {
+      const std::size_t n = contents.tables[group].pages().size();
+      counts[group] = static_cast<std::int64_t>(n);
+      sum += n;
+    }
+    if (has_block) counts[own.block_class()] = 1;
+    objects.resize(sum);
+  } catch (const std::bad_alloc&) {
+    return Error{.code = ErrorCode::kOutOfMemory};
+  }
+  KVANT_TRY(pool_->take(counts, objects));
+
+  tensor::Device& device = pool_->device();
+  std::size_t next = 0;
+  for (std::size_t group = 0; group < contents.tables.size(); ++group) {
+    const GroupPages pages{.group = group, .table = &contents.tables[group]};
+    for (std::size_t i = 0; i < pages.table->pages().size(); ++i) {
+      KVANT_TRY(copy_page(device, geometry, pages, i, objects[next++].data()));
+    }
+  }
+  BlockAge age = contents.block_age();
+  age.depth = std::min(age.depth, own.max_rollback);
+  if (has_block) {
+    KVANT_TRY(copy_live_block(device, age, {&geometry, contents.block.data()},
+                              {&own, objects[next].data()}));
+  }
+  KVANT_TRY(device.synchronize());
+
+  step_ = Tokens(0);
+  poisoned_ = false;
+  PoolRef block = has_block ? std::move(objects[next]) : pool_->initial_block();
+  contents_.forget(std::move(block));
+  next = 0;
+  for (std::size_t group = 0; group < contents.tables.size(); ++group) {
+    const std::size_t n = contents.tables[group].pages().size();
+    contents_.tables[group].assign(contents.tables[group], std::span(objects).subspan(next, n));
+    next += n;
+  }
+  contents_.position = contents.position;
+  contents_.depth = age.depth;
+  contents_.age = contents.age;
+  contents_.lineage = contents.lineage;
+  contents_.runs.assign(contents.runs.begin(), contents.runs.end());
+  std::ranges::fill(contents_.versions, -1);
+  for (std::int64_t back = 0; !contents_.versions.empty() && back <= age.depth.value(); ++back) {
+    const auto from = static_cast<std::size_t>(contents.age - back);
+    contents_.versions[from % contents_.versions.size()] =
+        contents.versions[from % contents.versions.size()];
+  }
+  refresh_rings();
+  return ok();
+}
+
+Result<Sequence> Sequence::fork() const {
+  KVANT_TRY(check_readable());
+  Sequence other = KVANT_TRY(create(pool_, capacity_));
+  KVANT_TRY(other.reserve_for(contents_));
+  other.contents_.assign(contents_);
+  other.refresh_rings();
+  return other;
+}
+
+Status Sequence::grow(Tokens context) {
+  if (context <= capacity_) {
+    return Error{.code = ErrorCode::kMigrationContext,
+                 .actual = unsigned_of(context.value()),
+                 .expected = unsigned_of(capacity_.value())};
+  }
+  const Plan& plan = pool_->plan();
+  if (context > plan.request.context) {
+    return Error{.code = ErrorCode::kContextBound,
+                 .actual = unsigned_of(context.value()),
+                 .expected = unsigned_of(plan.request.context.value())};
+  }
+  for (std::size_t group = 0; group < contents_.tables.size(); ++group) {
+    KVANT_TRY(contents_.tables[group].reserve(plan.group_pages_for(group, context)));
+  }
+  capacity_ = context;
+  return ok();
+}
+
+Status Sequence::migrate_from(const Sequence& source) {
+  KVANT_TRY(source.check_readable());
+  if (capacity_ <= source.capacity_) {
+    return Error{.code = ErrorCode::kMigrationContext,
+                 .actual = unsigned_of(capacity_.value()),
+                 .expected = unsigned_of(source.capacity_.value())};
+  }
+  if (layout() != source.layout()) {
+    return first_difference(ErrorCode::kMigrationPlanMismatch, layout(), source.layout());
+  }
+  KVANT_TRY(reserve_for(source.contents_));
+  return import(source.contents_, source.pool_->geometry());
+}
+
+Status Sequence::migrate_from(const Sequence& source, const Snapshot& snapshot) {
+  KVANT_TRY(source.check_readable());
+  if (snapshot.layout() != source.layout()) {
+    return first_difference(ErrorCode::kMigrationSnapshotPlanMismatch, source.layout(),
+                            snapshot.layout());
+  }
+  if (snapshot.position() > source.position()) {
+    return Error{.code = ErrorCode::kMigrationSnapshotPosition,
+                 .actual = unsigned_of(snapshot.position().value()),
+                 .expected = unsigned_of(source.position().value())};
+  }
+  return migrate_from(source);
+}
+
+}  // namespace kvant::state

@@ -6,7 +6,9 @@
 //   logits = head . rms(h; final_norm)
 //
 // Attention norms q and k per head, turns them by their position and stores k and v in the
-// sequence's pages; the short convolution keeps its last inputs in the sequence's block.
+// sequence's pages. Of a sequence that was shifted, it turns q once for each position delta that
+// stored keys have (state::Sequence::position_runs). The short convolution keeps its last inputs in
+// the sequence's block.
 //
 // Source: Lfm2ForCausalLM of Hugging Face transformers; golden files in tests/golden.
 #pragma once

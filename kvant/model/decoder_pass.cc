@@ -21,6 +21,37 @@ Error invalid(std::int64_t actual, std::int64_t expected) {
           .expected = static_cast<std::uint64_t>(expected)};
 }
 
+// Calls each(delta) once for each position delta of a sequence, that of new keys first.
+template <class Each>
+void for_each_delta(const state::Sequence& sequence, const Each& each) {
+  const auto runs = sequence.position_runs();
+  each(runs.back().delta);
+  for (std::size_t i = 0; i + 1 < runs.size(); ++i) {
+    const auto later = runs.subspan(i + 1);
+    if (std::ranges::find(later, runs[i].delta, &state::PositionRun::delta) == later.end()) {
+      each(runs[i].delta);
+    }
+  }
+}
+
+// Whether a workspace and the angles have room for the deltas of a sequence.
+Status check_deltas(const WorkspaceShape& shape, const BatchSpan& span) {
+  std::int64_t n_deltas = 0;
+  std::int64_t furthest = 0;  // position for which a key or query is turned
+  for_each_delta(*span.sequence, [&](std::int64_t delta) {
+    n_deltas += 1;
+    furthest = std::max(furthest, span.sequence->position().value() - delta);
+  });
+  if (n_deltas > shape.max_query_variants) return invalid(n_deltas, shape.max_query_variants);
+  constexpr std::int64_t kMostPositions = std::int64_t{1} << 31;  // RopeFrequencies::angles
+  if (furthest + count(span.tokens) > kMostPositions) {
+    return Error{.code = ErrorCode::kLimitExceeded,
+                 .actual = static_cast<std::uint64_t>(furthest + count(span.tokens)),
+                 .expected = static_cast<std::uint64_t>(kMostPositions)};
+  }
+  return ok();
+}
+
 // Stores rows [0, n) of `from` as the last n rows of a view.
 // Shapes: from [n, n_heads, row_width] f32.
 void store_rows(const kernels::KernelTable& kernels, const tensor::PagedRows& to, const float* from,
@@ -52,6 +83,7 @@ Status DecoderPass::check(const ModelConfig& config, const WorkspaceShape& shape
     if (span.tokens.empty()) return invalid(0, 1);
     n_rows += count(span.tokens);
     KVANT_TRY(check_tokens(span.tokens, config));
+    KVANT_TRY(check_deltas(shape, span));
     for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
       if (config.layers[layer].kind == LayerKind::kAttention) {
         KVANT_TRY(span.sequence->rows(layer_index(layer), ComponentKind::kKeys));
@@ -80,7 +112,7 @@ DecoderPass::DecoderPass(const Context& context, std::span<const BatchSpan> batc
 
 Status DecoderPass::run() {
   embed();
-  fill_angles();
+  plan_queries();
   for (std::size_t layer = 0; layer < context_.weights.layers.size(); ++layer) {
     const LayerWeights& weights = context_.weights.layers[layer];
     context_.observer.on_hidden(layer_index(layer), all_rows(hidden_));
@@ -114,15 +146,72 @@ void DecoderPass::embed() {
   }
 }
 
-void DecoderPass::fill_angles() {
-  const std::int64_t width = context_.rope.width();
-  float* cos = part(context_.workspace.layout().cos);
-  float* sin = part(context_.workspace.layout().sin);
+// Says which copies of its queries each span has, and prepares the angles that turn them: the first
+// copy is q itself, turned like the new keys.
+void DecoderPass::plan_queries() {
+  const std::int64_t max_rows = context_.workspace.shape().max_rows.value();
+  const std::int64_t q_width = context_.config.n_heads * context_.config.head_dim;
+  const float* turned = part(context_.workspace.layout().turned);
+  auto& variants = context_.workspace.query_variants();
+  auto& spans = context_.workspace.span_queries();
+  variants.clear();
+  spans.clear();
+  std::int64_t first = 0;
   for (const BatchSpan& span : batch_) {
-    Position position = span.sequence->position();
-    for (std::size_t i = 0; i < span.tokens.size(); ++i, ++position, cos += width, sin += width) {
-      context_.rope.angles(position, cos, sin);
+    const std::int64_t n = count(span.tokens);
+    std::int64_t row = first;  // of cos and sin
+    std::size_t n_variants = 0;
+    for_each_delta(*span.sequence, [&](std::int64_t delta) {
+      const float* q = row == first ? wide_ + first * q_width : turned + (row - max_rows) * q_width;
+      variants.push_back({.position_delta = delta, .q = q});
+      fill_angles(span.sequence->position() - Tokens(delta), n, row);
+      row += max_rows;
+      n_variants += 1;
+    });
+    spans.push_back(std::span(variants).last(n_variants));
+    first += n;
+  }
+}
+
+void DecoderPass::fill_angles(Position position, std::int64_t n, std::int64_t row) {
+  const std::int64_t width = context_.rope.width();
+  float* cos = part(context_.workspace.layout().cos) + row * width;
+  float* sin = part(context_.workspace.layout().sin) + row * width;
+  for (std::int64_t i = 0; i < n; ++i, ++position, cos += width, sin += width) {
+    context_.rope.angles(position, cos, sin);
+  }
+}
+
+void DecoderPass::turn(const Heads& heads) {
+  const std::int64_t first_angle = heads.first_angle * context_.rope.width();
+  kernels::rope_rows(exec_, {.x = heads.x,
+                             .row_stride = heads.n_heads * context_.config.head_dim,
+                             .n_rows = heads.n_rows,
+                             .n_heads = heads.n_heads,
+                             .head_dim = context_.config.head_dim,
+                             .cos = part(context_.workspace.layout().cos) + first_angle,
+                             .sin = part(context_.workspace.layout().sin) + first_angle,
+                             .pairing = kernels::RopePairing::kNeox});
+}
+
+// Fills the copies of q, which is not turned yet, for extents of shifted sequences.
+void DecoderPass::turn_further_queries(const float* q) {
+  const std::int64_t max_rows = context_.workspace.shape().max_rows.value();
+  const std::int64_t q_width = context_.config.n_heads * context_.config.head_dim;
+  const auto& spans = context_.workspace.span_queries();
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    const std::int64_t n = count(batch_[i].tokens);
+    float* copy = part(context_.workspace.layout().turned) + first * q_width;
+    std::int64_t first_angle = first;
+    for (std::size_t variant = 1; variant < spans[i].size(); ++variant) {
+      first_angle += max_rows;
+      std::copy_n(q + first * q_width, n * q_width, copy);
+      turn(
+          {.x = copy, .n_rows = n, .n_heads = context_.config.n_heads, .first_angle = first_angle});
+      copy += max_rows * q_width;
     }
+    first += n;
   }
 }
 
@@ -150,29 +239,22 @@ Status DecoderPass::attention(std::size_t layer) {
                   std::array{kernels::Projection{weights.q, q, q_width},
                              kernels::Projection{weights.k, k, kv_width},
                              kernels::Projection{weights.v, v, kv_width}});
-  const auto turn = [&](float* x, std::int64_t n_heads, const float* norm_weight) {
+  const auto norm_heads = [&](float* x, std::int64_t n_heads, const float* norm_weight) {
     kernels::rms_norm_rows(exec_, {.x = x,
                                    .weight = norm_weight,
                                    .eps = config.norm_eps,
                                    .n_rows = n_rows_ * n_heads,
                                    .width = config.head_dim,
                                    .out = x});
-    kernels::rope_rows(exec_, {.x = x,
-                               .row_stride = n_heads * config.head_dim,
-                               .n_rows = n_rows_,
-                               .n_heads = n_heads,
-                               .head_dim = config.head_dim,
-                               .cos = part(context_.workspace.layout().cos),
-                               .sin = part(context_.workspace.layout().sin),
-                               .pairing = kernels::RopePairing::kNeox});
   };
-  turn(q, config.n_heads, weights.q_norm);
-  turn(k, n_kv_heads, weights.k_norm);
+  norm_heads(q, config.n_heads, weights.q_norm);
+  norm_heads(k, n_kv_heads, weights.k_norm);
+  turn_further_queries(q);
+  turn({.x = q, .n_rows = n_rows_, .n_heads = config.n_heads});
+  turn({.x = k, .n_rows = n_rows_, .n_heads = n_kv_heads});
 
   auto& args = context_.workspace.attention_args();
-  auto& variants = context_.workspace.query_variants();
   args.clear();
-  variants.clear();
   const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim));
   std::int64_t first = 0;
   for (const BatchSpan& span : batch_) {
@@ -182,8 +264,7 @@ Status DecoderPass::attention(std::size_t layer) {
     const std::int64_t n = count(span.tokens);
     store_rows(context_.kernels, keys, k + first * kv_width, n);
     store_rows(context_.kernels, values, v + first * kv_width, n);
-    variants.push_back({.q = q + first * q_width});
-    args.push_back({.queries = std::span(variants).last(1),
+    args.push_back({.queries = context_.workspace.span_queries()[args.size()],
                     .keys = keys,
                     .values = values,
                     .n_rows = n,

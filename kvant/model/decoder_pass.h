@@ -35,8 +35,19 @@ class DecoderPass {
   Status run();
 
  private:
+  // Rows of heads and where the angles that turn them lie.
+  struct Heads {
+    float* x = nullptr;  // [n_rows, n_heads, head_dim]
+    std::int64_t n_rows = 0;
+    std::int64_t n_heads = 0;
+    std::int64_t first_angle = 0;  // row of the workspace's cos and sin
+  };
+
   void embed();
-  void fill_angles();
+  void plan_queries();
+  void fill_angles(Position position, std::int64_t n, std::int64_t row);
+  void turn(const Heads& heads);
+  void turn_further_queries(const float* q);
   Status attention(std::size_t layer);
   Status short_conv(std::size_t layer);
   void feed_forward(const LayerWeights& weights);

@@ -63,14 +63,16 @@ Result<DecoderWorkspaceLayout> lay_out_workspace(const ModelConfig& config,
                                                  const WorkspaceShape& shape) {
   const std::int64_t rows = shape.max_rows.value();
   const std::int64_t logit_rows = shape.max_logit_rows.value();
+  const std::int64_t variants = shape.max_query_variants;
   constexpr std::int64_t kMostRows = std::int64_t{1}
                                      << 24;  // keeps kernels' sums far from overflow
   const std::int64_t least =
-      std::min({rows, logit_rows, shape.max_spans, std::int64_t{shape.n_threads}});
-  if (least < 1 || rows > kMostRows || logit_rows > kMostRows || shape.max_spans > kMostRows) {
+      std::min({rows, logit_rows, variants, shape.max_spans, std::int64_t{shape.n_threads}});
+  const std::int64_t most = std::max({rows, logit_rows, variants, shape.max_spans});
+  if (least < 1 || most > kMostRows) {
     return Error{.code = ErrorCode::kInvalidArgument,
                  .component = ComponentKind::kScratch,
-                 .actual = static_cast<std::uint64_t>(least < 1 ? least : rows),
+                 .actual = static_cast<std::uint64_t>(least < 1 ? least : most),
                  .expected = static_cast<std::uint64_t>(kMostRows)};
   }
   const std::int64_t q_width = config.n_heads * config.head_dim;
@@ -84,8 +86,9 @@ Result<DecoderWorkspaceLayout> lay_out_workspace(const ModelConfig& config,
   out.normed = cut.take(rows, config.hidden_size);
   out.wide = cut.take(rows, out.wide_width);
   out.mixed = cut.take(rows, std::max(q_width, config.hidden_size));
-  out.cos = cut.take(rows, config.head_dim / 2);
-  out.sin = cut.take(rows, config.head_dim / 2);
+  out.cos = cut.take(variants * rows, config.head_dim / 2);
+  out.sin = cut.take(variants * rows, config.head_dim / 2);
+  out.turned = cut.take((variants - 1) * rows, q_width);
   out.logit_rows = cut.take(logit_rows, config.hidden_size);
   out.logits = cut.take(logit_rows, config.vocab_size);
   out.kernels = cut.take(1, kernel_floats(config, shape));
@@ -99,10 +102,12 @@ Result<DecoderWorkspaceLayout> lay_out_workspace(const ModelConfig& config,
 }
 
 Bytes workspace_bytes_of(const DecoderWorkspaceLayout& layout, const WorkspaceShape& shape) {
-  constexpr std::int64_t kArgs = sizeof(kernels::AttentionArgs) + sizeof(kernels::QueryVariant) +
-                                 sizeof(kernels::ShortConvArgs);
+  constexpr std::int64_t kArgs = sizeof(kernels::AttentionArgs) + sizeof(kernels::ShortConvArgs) +
+                                 sizeof(std::span<const kernels::QueryVariant>);
+  constexpr std::int64_t kVariant = sizeof(kernels::QueryVariant);
   constexpr std::int64_t kWanted = sizeof(DecoderWorkspace::WantedRow);
-  return Bytes(layout.end * static_cast<std::int64_t>(sizeof(float)) + shape.max_spans * kArgs +
+  return Bytes(layout.end * static_cast<std::int64_t>(sizeof(float)) +
+               shape.max_spans * (kArgs + shape.max_query_variants * kVariant) +
                shape.max_logit_rows.value() * kWanted);
 }
 
@@ -115,8 +120,10 @@ Result<std::unique_ptr<Workspace>> DecoderWorkspace::create(const ModelConfig& c
         new DecoderWorkspace(shape, layout, std::move(floats)));
     const auto n_spans = static_cast<std::size_t>(shape.max_spans);
     workspace->attention_args_.reserve(n_spans);
-    workspace->query_variants_.reserve(n_spans);
     workspace->conv_args_.reserve(n_spans);
+    workspace->query_variants_.reserve(n_spans *
+                                       static_cast<std::size_t>(shape.max_query_variants));
+    workspace->span_queries_.reserve(n_spans);
     workspace->wanted_rows_.reserve(static_cast<std::size_t>(shape.max_logit_rows.value()));
     return std::unique_ptr<Workspace>(std::move(workspace));
   } catch (const std::bad_alloc&) {

@@ -4,7 +4,8 @@
 //   normed  [max_rows, hidden_size]            input of a block; then the block's output
 //   wide    [max_rows, widest of a block]      B, C, x | q, k, v | gate, up
 //   mixed   [max_rows, widest operator output] attention's or the convolution's output
-//   cos, sin [max_rows, head_dim / 2]
+//   cos, sin [max_query_variants, max_rows, head_dim / 2]
+//   turned  [max_query_variants - 1, max_rows, n_heads * head_dim]  q for further position deltas
 //   logit_rows [max_logit_rows, hidden_size], logits [max_logit_rows, vocab_size]
 //   kernels [scratch of the kernels' drivers]
 #pragma once
@@ -27,6 +28,7 @@ struct DecoderWorkspaceLayout {
   std::int64_t mixed = 0;
   std::int64_t cos = 0;
   std::int64_t sin = 0;
+  std::int64_t turned = 0;
   std::int64_t logit_rows = 0;
   std::int64_t logits = 0;
   std::int64_t kernels = 0;
@@ -67,8 +69,10 @@ class DecoderWorkspace final : public Workspace {
 
   // Rooms for the arguments of a batch, one a span.
   std::vector<kernels::AttentionArgs>& attention_args() { return attention_args_; }
-  std::vector<kernels::QueryVariant>& query_variants() { return query_variants_; }
   std::vector<kernels::ShortConvArgs>& conv_args() { return conv_args_; }
+  // max_query_variants a span, those of one span one after another; and each span's.
+  std::vector<kernels::QueryVariant>& query_variants() { return query_variants_; }
+  std::vector<std::span<const kernels::QueryVariant>>& span_queries() { return span_queries_; }
 
  private:
   DecoderWorkspace(const WorkspaceShape& shape, const DecoderWorkspaceLayout& layout,
@@ -79,8 +83,9 @@ class DecoderWorkspace final : public Workspace {
   DecoderWorkspaceLayout layout_;
   tensor::Buffer<float> floats_;
   std::vector<kernels::AttentionArgs> attention_args_;
-  std::vector<kernels::QueryVariant> query_variants_;
   std::vector<kernels::ShortConvArgs> conv_args_;
+  std::vector<kernels::QueryVariant> query_variants_;
+  std::vector<std::span<const kernels::QueryVariant>> span_queries_;
   std::vector<WantedRow> wanted_rows_;
 };
 

@@ -60,6 +60,9 @@ struct WorkspaceShape {
   Rows max_rows{512};          // rows of all spans of a batch together
   Rows max_logit_rows{1};      // logits computed at a time; more wanted rows are done in blocks
   std::int64_t max_spans = 1;  // sequences of a batch
+  // Different position deltas that a sequence may have (state::Sequence::position_runs): one, and
+  // one more for each position at which shifts of it begin.
+  std::int64_t max_query_variants = 1;
   int n_threads = 1;
 };
 
@@ -89,8 +92,9 @@ class Network {
   // Runs the batch: writes the new rows into the sequences' open steps and reports logits.
   // Requires: `workspace` made by this network's create_workspace, n_threads >= pool.n_threads().
   // Errors, all before anything is written: kTokenOutOfRange{id, vocab_size}; kInvalidArgument for
-  // an empty batch or span, or more rows or spans than the workspace has; kComponentMissing for a
-  // sequence of another layout; kStepNotPrepared.
+  // an empty batch or span, or more rows, spans or position deltas than the workspace has;
+  // kLimitExceeded for a sequence that has seen 2^31 positions; kComponentMissing for a sequence of
+  // another layout; kStepNotPrepared.
   // Threads: any number at once, each with its own workspace and sequences. Allocates nothing.
   virtual Status forward(std::span<const BatchSpan> batch, const kernels::KernelTable& kernels,
                          ThreadPool& pool, Workspace& workspace, PassObserver& observer) const = 0;

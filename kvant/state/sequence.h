@@ -197,7 +197,8 @@ class Sequence {
   // Errors, each changing nothing: kPoisoned; kStepOpen; kInvalidArgument for keep < 0 or n < 1;
   // kShiftRange{actual: keep + n, expected: position}; kShiftNotPlanned; kShiftRefused{layer, kind}
   // for memory that is bound to positions; kShiftRowsReleased{layer, kind} when a window would need
-  // rows that are gone; kShiftPieces; kPoolExhausted; kOutOfMemory; the device's.
+  // rows that are gone; kLimitExceeded when 2^31 positions have gone by since keys were last turned
+  // (turn_keys.h); kShiftPieces; kPoolExhausted; kOutOfMemory; the device's.
   // Cost: O(pages).
   Status shift(const ShiftRequest& request);
 

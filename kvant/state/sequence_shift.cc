@@ -12,6 +12,9 @@
 namespace kvant::state {
 namespace {
 
+// Keys are stored for positions up to here: what angles are exact for.
+constexpr std::int64_t kMaxStored = std::numeric_limits<std::int32_t>::max();
+
 std::uint64_t unsigned_of(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
 Error about(ErrorCode code, const Placed& placed) {
@@ -79,6 +82,12 @@ Status Sequence::check_shift_range(const ShiftRequest& request) const {
   }
   if (pool_->plan().request.shifts == Shifts::kNone) {
     return Error{.code = ErrorCode::kShiftNotPlanned};
+  }
+  const std::int64_t dropped = -contents_.runs.back().delta;
+  if (const std::int64_t stored = dropped + *end + capacity_.value(); stored > kMaxStored) {
+    return Error{.code = ErrorCode::kLimitExceeded,
+                 .actual = unsigned_of(stored),
+                 .expected = unsigned_of(kMaxStored)};
   }
   if (const auto obstacle = shift_obstacle(layout())) {
     return Error{.code = ErrorCode::kShiftRefused,

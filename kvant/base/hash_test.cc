@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -57,6 +58,21 @@ TEST(Xxh3, EveryFlippedBitChangesTheDigest) {
     bytes[bit / 8] ^= mask;
     EXPECT_NE(xxh3_128(bytes), before) << "bit " << bit;
     bytes[bit / 8] ^= mask;
+  }
+}
+
+TEST(Xxh3Stream, GivesTheDigestOfTheWholeHoweverItIsCut) {
+  Xxh3Stream stream = Xxh3Stream::create().value();
+  for (const std::size_t size : {0U, 1U, 240U, 241U, 1025U, 5000U}) {
+    const std::vector<std::byte> bytes = pattern(size);
+    for (const std::size_t piece : {1U, 63U, 64U, 256U, 257U, 5000U}) {
+      stream.reset();
+      stream.update({});
+      for (std::size_t at = 0; at < size; at += piece) {
+        stream.update(std::span(bytes).subspan(at, std::min(piece, size - at)));
+      }
+      EXPECT_EQ(stream.digest(), xxh3_128(bytes)) << size << " bytes in pieces of " << piece;
+    }
   }
 }
 

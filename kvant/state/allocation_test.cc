@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "kvant/state/declarations.h"
 #include "kvant/state/sequence.h"
 #include "tests/support/counting_new.h"
 #include "tests/support/state_worlds.h"
@@ -54,6 +55,31 @@ TEST(Allocation, ALongerStepIsAllowed) {
       make_plan(test::mixed_layout(4), {.context = Tokens(64), .max_step = Tokens(1)}).value();
   Sequence sequence = Sequence::create(PagePool::create(device, plan).value(), Tokens(64)).value();
   EXPECT_TRUE(sequence.prepare(Tokens(64)));
+}
+
+// 43 layers, as DeepSeek-V4 Flash, with positions taken back in between.
+TEST(Allocation, NoStepOrRollbackOfALargeModelTakesHeapMemory) {
+  DeepSeekV4StateShape shape{.n_layers = Layers(43), .head_dim = Elements(8)};
+  for (int i = 0; i < 43; ++i) shape.compress_ratios.push_back(i < 2 ? 0 : i % 2 == 0 ? 4 : 128);
+  test::TestDevice device;
+  const auto pool =
+      PagePool::create(
+          device,
+          plan_deepseek_v4(shape, {.context = Tokens(1024), .max_rollback = Tokens(4)}).value())
+          .value();
+  Sequence sequence = Sequence::create(pool, Tokens(1024)).value();
+  EXPECT_EQ(sequence.table_bytes(), pool->plan().table_bytes);
+  const std::int64_t before = test::n_allocations();
+  for (int i = 0; i < 400; ++i) {
+    ASSERT_TRUE(sequence.prepare(Tokens(1)));
+    ASSERT_TRUE(sequence.commit(sequence.position(), Tokens(1)));
+    if (i % 9 == 8) {
+      ASSERT_TRUE(sequence.rollback(Tokens(4)));
+    }
+  }
+  ASSERT_TRUE(sequence.prepare(Tokens(300)));
+  ASSERT_TRUE(sequence.commit(sequence.position(), Tokens(300)));
+  EXPECT_EQ(test::n_allocations() - before, 0);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Context shifts of a page table: cutting rows out, and closing the holes that this leaves.
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 #include "kvant/state/page_table.h"
 
@@ -61,18 +61,16 @@ void PageTable::drop(Position keep, Tokens n) {
   end_ -= n.value();
 
   // Pages without rows go, spare ones stay.
-  std::size_t next = 0;
-  for (std::size_t page = 0; page < n_used_;) {
+  std::size_t next = 0;    // extent
+  std::size_t n_kept = 0;  // pages
+  for (std::size_t page = 0; page < n_used_; ++page) {
     const std::byte* data = pages_[page].data();
     const std::size_t before = next;
     while (next < rows.extents.size() && rows.extents[next].page == data) ++next;
-    if (next > before) {
-      ++page;
-    } else {
-      erase_pages(page, page + 1);
-      --n_used_;
-    }
+    if (next > before) std::swap(pages_[n_kept++], pages_[page]);
   }
+  erase_pages(n_kept, n_used_);
+  n_used_ = n_kept;
   fill_ = rows.extents.empty() ? 0 : rows.extents.back().first_row + rows.extents.back().n_rows;
 }
 

@@ -58,7 +58,9 @@ namespace kvant::state {
 // What a reset does with the pages that nobody else refers to.
 enum class KeptPages : std::uint8_t {
   kNone,  // they go back to the pool
-  kAll,   // they stay with the sequence, whose next steps take nothing from the pool
+  // They stay with the sequence, whose next steps take nothing from the pool up to as many
+  // positions; pages that a window has released before are not among them.
+  kAll,
 };
 
 // Positions [keep, keep + n) are dropped.

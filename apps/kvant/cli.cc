@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "apps/kvant/text.h"
+#include "kvant/engine/memory_plan.h"
 #include "kvant/kernels/dispatch.h"
 
 namespace kvant::app {
@@ -113,14 +114,17 @@ CLI::Option* add_kind(CLI::App& verb, Flag flag, Set set) {
 
 // --kv sets both sides; it and a flag for one side exclude one another.
 void add_kv(CLI::App& verb, KvOptions& kv) {
-  auto* both = add_kind(verb, {"--kv", "How keys and values are stored: f32, f16 or bf16"},
-                        [&kv](codec::Kind kind) { kv = {.keys = kind, .values = kind}; });
+  auto* both =
+      add_kind(verb, {"--kv", "How keys and values are stored: f32, f16 or bf16"},
+               [&kv](codec::Kind kind) { kv = {.keys = kind, .values = kind, .given = true}; });
   both->default_str(std::string(name_of(kv.keys)));
   add_kind(verb, {"--kv-k", "The same for keys alone"}, [&kv](codec::Kind kind) {
     kv.keys = kind;
+    kv.given = true;
   })->excludes(both);
   add_kind(verb, {"--kv-v", "The same for values alone"}, [&kv](codec::Kind kind) {
     kv.values = kind;
+    kv.given = true;
   })->excludes(both);
 }
 
@@ -254,10 +258,12 @@ void set_up(CLI::App& verb, ChatOptions& chat) {
 void set_up(CLI::App& verb, PlanOptions& plan) {
   add_path(verb, {"MODEL", "Model directory or config.json"}, plan.model)->required();
   add_context(verb, plan.state);
-  add_bytes(verb, {"--budget", "Plan the longest context that fits this much memory"}, plan.budget)
-      ->excludes(verb.get_option("--ctx"));
+  add_bytes(verb,
+            {"--budget", "Plan the longest context that fits this, or with --ctx most sequences"},
+            plan.budget);
   add_whole(verb, {"--seqs", "Sequences that fill their contexts at once"},
-            {.least = 1, .most = 1 << 20}, [&plan](std::int64_t n) { plan.n_sequences = n; })
+            {.least = 1, .most = engine::kMaxSequences},
+            [&plan](std::int64_t n) { plan.n_sequences = n; })
       ->default_str("1");
   add_threads(verb, plan.n_threads);
   add_switch(verb, {"--all", "A line for every layer"}, [&plan] { plan.every_layer = true; });

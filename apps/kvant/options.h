@@ -21,6 +21,7 @@ enum class OutputForm : std::uint8_t { kText, kJson };
 struct KvOptions {
   codec::Kind keys = codec::Kind::kF16;
   codec::Kind values = codec::Kind::kF16;
+  bool given = false;  // a flag said so
 };
 
 // Flags of every verb that runs a model.
@@ -74,7 +75,7 @@ struct PlanOptions {
   std::string model;  // a directory or a config.json
   StateOptions state;
   std::optional<Bytes> budget;
-  std::int64_t n_sequences = 1;
+  std::optional<std::int64_t> n_sequences;  // none: 1, or the most with a budget and a context
   int n_threads = 0;
   bool every_layer = false;  // else layers of one shape share a line
   OutputForm output = OutputForm::kText;

@@ -4,8 +4,10 @@
 #include <optional>
 
 #include "kvant/codec/kind.h"
+#include "kvant/engine/context_policy.h"
 #include "kvant/model/config.h"
 #include "kvant/model/network.h"
+#include "kvant/model/state_config.h"
 #include "kvant/state/plan.h"
 
 namespace kvant::engine {
@@ -23,11 +25,13 @@ struct MemoryOptions {
   std::int64_t n_sequences = 1;
   std::int64_t n_snapshots = 0;  // kept while their sequences go on
   int n_threads = 1;
+  ContextPolicy policy = {};  // kShift takes a little more memory, in models that can shift
   std::optional<Bytes> memory_limit = {};  // default: the machine's memory
 };
 
 struct MemoryPlan {
   state::Plan state;
+  // 0 for a model that can only be planned, which has neither passes nor sessions.
   model::WorkspaceShape workspace_shape;
   Bytes workspace_bytes{0};  // scratch of a pass
   Bytes session_bytes{0};    // token lists, last logits, sampler
@@ -35,12 +39,29 @@ struct MemoryPlan {
 };
 
 // Errors: kEmptyContext; kContextBound{context, the model's}; kOutOfMemory{total, limit} when the
-// plan exceeds the memory there is; those of state::make_plan. Nothing is allocated.
+// plan exceeds the memory there is; those of state::make_plan, of model::plan_state for a
+// StateConfig. Nothing is allocated.
 NamedResult<MemoryPlan> plan_memory(const model::ModelConfig& config, const MemoryOptions& options);
+NamedResult<MemoryPlan> plan_memory(const model::StateConfig& config, const MemoryOptions& options);
 
-// The longest context whose plan fits `budget`, at most the model's.
-// Errors: kOutOfMemory{bytes of a context of one position, budget} when not even that fits.
+// The longest context whose plan fits `budget`, at most the model's. options.context is ignored.
+// Errors: kOutOfMemory{bytes of a context of one position, budget} when not even that fits; those
+// of plan_memory for one position.
 NamedResult<Tokens> longest_context(const model::ModelConfig& config, const MemoryOptions& options,
                                     Bytes budget);
+NamedResult<Tokens> longest_context(const model::StateConfig& config, const MemoryOptions& options,
+                                    Bytes budget);
+
+// No plan asks for more sequences.
+inline constexpr std::int64_t kMaxSequences = std::int64_t{1} << 20;
+
+// The most sequences whose plan fits `budget`, at most kMaxSequences. options.n_sequences is
+// ignored.
+// Errors: kOutOfMemory{bytes of one sequence, budget} when not even one fits; those of plan_memory
+// for one sequence.
+NamedResult<std::int64_t> most_sequences(const model::ModelConfig& config,
+                                         const MemoryOptions& options, Bytes budget);
+NamedResult<std::int64_t> most_sequences(const model::StateConfig& config,
+                                         const MemoryOptions& options, Bytes budget);
 
 }  // namespace kvant::engine

@@ -45,6 +45,16 @@ Json::Array buffers_json(const std::vector<state::LogicalBuffer>& buffers) {
   return out;
 }
 
+Json::Object shift_json(const state::Layout& layout) {
+  Json::Array obstacles;
+  const std::vector<ShiftBar> bars = shift_bars(layout);
+  for (const ShiftBar& bar : bars) {
+    obstacles.emplace_back(Json::Object{
+        {"kind", name_of(bar.kind)}, {"layers", json_of(bar.layers)}, {"reason", bar.reason}});
+  }
+  return {{"possible", bars.empty()}, {"obstacles", std::move(obstacles)}};
+}
+
 }  // namespace
 
 Json::Object plan_json(const PlanReport& report) {
@@ -68,6 +78,7 @@ Json::Object plan_json(const PlanReport& report) {
                          {"logical_bytes", state.logical_bytes},
                          {"logical_snapshot_bytes", state.logical_fixed_bytes()},
                          {"diverging_bytes", diverging_bytes(state)},
+                         {"context_shift", shift_json(state.layout)},
                          {"pages_bytes", state.page_bytes},
                          {"recurrent_bytes", state.recurrent_bytes},
                          {"snapshots_bytes", state.snapshot_bytes},

@@ -1,5 +1,9 @@
 #include "apps/kvant/plan_report.h"
 
+#include <algorithm>
+
+#include "kvant/state/shift.h"
+
 namespace kvant::app {
 
 Bytes pool_bytes_of(const state::Plan& plan, std::size_t component) {
@@ -20,6 +24,26 @@ Bytes diverging_bytes(const state::Plan& plan) {
   Bytes sum = plan.geometry.block_bytes;
   for (const state::PageGroup& group : plan.geometry.groups) sum += group.page_bytes;
   return sum;
+}
+
+std::vector<ShiftBar> shift_bars(const state::Layout& layout) {
+  std::vector<ShiftBar> bars;
+  for (std::size_t layer = 0; layer < layout.layers.size(); ++layer) {
+    for (const state::ComponentSpec& spec : layout.layers[layer].components) {
+      // Asked of each component alone, since of a layout only the first obstacle is told.
+      const auto obstacle = state::shift_obstacle({.layers = {{.components = {spec}}}});
+      if (!obstacle) continue;
+      const std::string_view reason = state::reason_of(*obstacle);
+      auto same = std::ranges::find_if(
+          bars, [&](const ShiftBar& bar) { return bar.kind == spec.kind && bar.reason == reason; });
+      if (same == bars.end()) {
+        bars.push_back({.reason = reason, .kind = spec.kind});
+        same = bars.end() - 1;
+      }
+      same->layers.push_back(static_cast<std::int64_t>(layer));
+    }
+  }
+  return bars;
 }
 
 }  // namespace kvant::app

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/kvant/json.h"
@@ -34,6 +35,16 @@ Bytes pool_bytes_of_sequence(const state::Plan& plan);
 
 // What one sequence copies at most when it goes on after a snapshot or a fork.
 Bytes diverging_bytes(const state::Plan& plan);
+
+// Equal components of some layers that keep a context from shifting.
+struct ShiftBar {
+  std::string_view reason;
+  ComponentKind kind = ComponentKind::kNone;
+  std::vector<std::int64_t> layers = {};
+};
+
+// Empty: the context can shift.
+std::vector<ShiftBar> shift_bars(const state::Layout& layout);
 
 std::string plan_text(const PlanReport& report, const PlanOptions& options);
 Json::Object plan_json(const PlanReport& report);

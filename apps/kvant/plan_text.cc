@@ -154,7 +154,7 @@ std::string percent(double share) {
 
 std::string parts_text(const engine::MemoryPlan& memory) {
   constexpr double kBarWidth = 40.0;
-  std::string out = fmt::format("\n{:<19} {:>14} {:>10}\n", "where bytes go", "bytes", "");
+  std::string out = fmt::format("\n{:<19} {:>14}\n", "where bytes go", "bytes");
   const auto total = static_cast<double>(memory.total().value());
   for (const Part& part : parts_of(memory)) {
     const double share = static_cast<double>(part.bytes.value()) / total;
@@ -175,6 +175,17 @@ std::string pages_text(const state::Plan& plan) {
     if (group.window > Tokens(0)) out += fmt::format(", window {}", group.window.value());
     out += fmt::format(": {} bytes each, {} a sequence{}\n", group.page_bytes.value(),
                        plan.group_pages[i].value(), group.window > Tokens(0) ? " at a time" : "");
+  }
+  return out;
+}
+
+std::string shift_text(const state::Layout& layout) {
+  const std::vector<ShiftBar> bars = shift_bars(layout);
+  if (bars.empty()) return "context shift: possible\n";
+  std::string out = "context shift: not possible\n";
+  for (const ShiftBar& bar : bars) {
+    out += fmt::format("  {} of layers {}: {}\n", name_of(bar.kind), layers_text(bar.layers),
+                       bar.reason);
   }
   return out;
 }
@@ -205,7 +216,7 @@ std::string plan_text(const PlanReport& report, const PlanOptions& options) {
       "all but rows in pages, what other engines copy for a snapshot: {} bytes\n"
       "copied when a sequence goes on after a snapshot or fork: at most {} bytes\n",
       plan.logical_fixed_bytes().value(), diverging_bytes(plan).value());
-  return out;
+  return out + shift_text(plan.layout);
 }
 
 }  // namespace kvant::app

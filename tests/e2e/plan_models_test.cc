@@ -205,6 +205,19 @@ TEST(PlanOfModels, AModelOfARunnableKindInAnUnreadablePackingIsPlannedOnly) {
   EXPECT_EQ(planned(packed).at("logical_bytes"), planned(tinyworld()).at("logical_bytes"));
 }
 
+TEST(PlanOfModels, LayersThatCannotShiftAreNamedWithTheReason) {
+  const json obstacles = planned(flash()).at("context_shift").at("obstacles");
+  EXPECT_EQ(obstacles.at(0).at("kind"), "window_kv");
+  EXPECT_EQ(obstacles.at(0).at("layers").size(), 43U);
+  EXPECT_THAT(obstacles.dump(), HasSubstr("compressed_kv"));
+  const std::string text = plan(flash()).out;
+  EXPECT_THAT(text, HasSubstr("context shift: not possible"));
+  EXPECT_THAT(text, HasSubstr("window_kv of layers 0-42: a ring"));
+  EXPECT_THAT(text, HasSubstr("indexer_kv of layers 2 4 .. 42: a row stands for"));
+  EXPECT_EQ(planned(tinyworld()).at("context_shift").at("possible"), true);
+  EXPECT_THAT(plan(tinyworld()).out, HasSubstr("context shift: possible"));
+}
+
 TEST(PlanOfModels, ABudgetGivesTheLongestContext) {
   const std::string budget = "1000000000";
   const json out = planned(flash(), {"--budget", budget});

@@ -28,6 +28,38 @@ NamedError out_of_memory(Bytes bytes, const char* what) {
       what};
 }
 
+std::int64_t count(std::span<const TokenId> tokens) {
+  return static_cast<std::int64_t>(tokens.size());
+}
+
+NamedStatus check_policy(const ContextPolicy& policy, Tokens context) {
+  if (policy.on_full == OnFull::kError) return {};
+  if (policy.keep >= Tokens(0) && policy.keep < context) return {};
+  return NamedError(Error{.code = ErrorCode::kInvalidArgument,
+                          .actual = policy.keep.size(),
+                          .expected = context.size()},
+                    "tokens to keep when the context is full");
+}
+
+// Whether a shift that failed so is worth a rebuild: the state cannot do it, but is as it was.
+bool rebuild_helps(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kShiftRefused:
+    case ErrorCode::kShiftNotPlanned:
+    case ErrorCode::kShiftRowsReleased:
+    case ErrorCode::kShiftPieces:
+    case ErrorCode::kPoolExhausted:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void erase_dropped(const state::ShiftRequest& dropped, std::vector<TokenId>& tokens) {
+  const auto first = tokens.begin() + dropped.keep.value();
+  tokens.erase(first, first + dropped.n.value());
+}
+
 }  // namespace
 
 std::string_view name_of(FinishReason reason) {
@@ -57,6 +89,7 @@ NamedResult<std::unique_ptr<Session>> Session::create(
   MemoryOptions sized = options;
   sized.n_threads = machine.pool->n_threads();
   MemoryPlan plan = KVANT_TRY(plan_memory(model->config, sized));
+  KVANT_TRY(check_policy(options.policy, plan.state.request.context));
   auto pool = KVANT_TRY(state::PagePool::create(*machine.device, plan.state));
   auto sequence = KVANT_TRY(state::Sequence::create(std::move(pool), plan.state.request.context));
   Runner runner =
@@ -64,6 +97,7 @@ NamedResult<std::unique_ptr<Session>> Session::create(
   try {
     std::unique_ptr<Session> session(
         new Session(std::move(model), std::move(plan), std::move(runner), std::move(sequence)));
+    session->policy_ = options.policy;
     session->tokens_.reserve(session->context().size());
     session->logits_.reserve(static_cast<std::size_t>(session->model_->config.vocab_size));
     return session;
@@ -72,23 +106,28 @@ NamedResult<std::unique_ptr<Session>> Session::create(
   }
 }
 
-NamedStatus Session::evaluate(std::span<const TokenId> tokens, const Progress& progress) {
+std::size_t Session::chunk_tokens() const {
+  return static_cast<std::size_t>(plan_.workspace_shape.max_rows.value());
+}
+
+// One step: at most a chunk of tokens.
+NamedStatus Session::take(std::span<const TokenId> tokens, model::LogitsWanted wanted) {
   KeepLogits keep(logits_);
-  const auto chunk = static_cast<std::size_t>(plan_.workspace_shape.max_rows.value());
+  KVANT_TRY(runner_.step({.sequence = &sequence_, .tokens = tokens, .wanted = wanted}, keep));
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  if (wanted == model::LogitsWanted::kNone) logits_.clear();
+  return {};
+}
+
+NamedStatus Session::evaluate(std::span<const TokenId> tokens, const Progress& progress) {
   for (std::size_t done = 0; done < tokens.size();) {
     if (cancelled_.load(std::memory_order_relaxed)) {
       return NamedError(Error{.code = ErrorCode::kCancelled}, "prompt");
     }
-    const auto part = tokens.subspan(done, std::min(chunk, tokens.size() - done));
-    const bool last = done + part.size() == tokens.size();
-    KVANT_TRY(
-        runner_.step({.sequence = &sequence_,
-                      .tokens = part,
-                      .wanted = last ? model::LogitsWanted::kLast : model::LogitsWanted::kNone},
-                     keep));
-    tokens_.insert(tokens_.end(), part.begin(), part.end());
+    const auto part = tokens.subspan(done, std::min(chunk_tokens(), tokens.size() - done));
     done += part.size();
-    if (!last) logits_.clear();
+    const bool last = done == tokens.size();
+    KVANT_TRY(take(part, last ? model::LogitsWanted::kLast : model::LogitsWanted::kNone));
     if (progress) {
       progress(Tokens(static_cast<std::int64_t>(done)),
                Tokens(static_cast<std::int64_t>(tokens.size())));
@@ -97,15 +136,71 @@ NamedStatus Session::evaluate(std::span<const TokenId> tokens, const Progress& p
   return {};
 }
 
+// Drops old tokens as the policy says. Requires: lacking of at most position() - keep.
+NamedStatus Session::make_room(Tokens lacking) {
+  if (sequence_.poisoned()) return NamedError(Error{.code = ErrorCode::kPoisoned});
+  const state::ShiftRequest request =
+      shift_request(policy_, {.position = position(), .lacking = lacking});
+  // With nothing left an empty state is as good, and cold.
+  const bool any_left = Position(0) + request.n < position();
+  if (policy_.on_full == OnFull::kRebuild || !any_left) return rebuild(request);
+  const Status shifted = sequence_.shift(request);
+  if (!shifted) {
+    return rebuild_helps(shifted.error().code) ? rebuild(request)
+                                               : NamedStatus(NamedError(shifted.error(), "shift"));
+  }
+  // The last token's logits go with it.
+  if (request.keep + request.n == Position(0) + Tokens(count(tokens_))) logits_.clear();
+  erase_dropped(request, tokens_);
+  figures_.n_shifts += 1;
+  return {};
+}
+
+// Evaluates what stays from an empty state. Not to be cancelled: half of it would be lost.
+NamedStatus Session::rebuild(const state::ShiftRequest& dropped) {
+  const Stopwatch watch;
+  std::vector<TokenId> left;
+  try {
+    left = tokens_;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(Bytes(count(tokens_) * static_cast<std::int64_t>(sizeof(TokenId))),
+                         "rebuild");
+  }
+  erase_dropped(dropped, left);
+  KVANT_TRY(sequence_.reset());
+  tokens_.clear();
+  logits_.clear();
+  figures_.n_shifts += 1;
+  figures_.n_rebuilds += left.empty() ? 0 : 1;
+  const std::span<const TokenId> all = left;
+  for (std::size_t done = 0; done < all.size();) {
+    const auto part = all.subspan(done, std::min(chunk_tokens(), all.size() - done));
+    done += part.size();
+    const bool last = done == all.size();
+    KVANT_TRY(take(part, last ? model::LogitsWanted::kLast : model::LogitsWanted::kNone));
+  }
+  figures_.prefill_tokens += count(left);
+  figures_.prefill_seconds += watch.seconds();
+  return {};
+}
+
 NamedStatus Session::append(std::span<const TokenId> tokens, const Progress& progress) {
   cancelled_.store(false, std::memory_order_relaxed);
   if (tokens.empty()) return NamedError(Error{.code = ErrorCode::kEmptyPrompt});
   KVANT_TRY(model::check_tokens(tokens, model_->config));
-  const auto all = tokens_.size() + (pending_ ? 1 : 0) + tokens.size();
-  if (all > context().size()) {
-    return NamedError(Error{.code = ErrorCode::kPromptTooLong,
-                            .actual = all,
-                            .expected = static_cast<std::uint64_t>(context().value())});
+  const Tokens incoming(count(tokens) + (pending_ ? 1 : 0));
+  const Tokens all = incoming + (position() - Position(0));
+  if (all > context()) {
+    const bool may_drop = policy_.on_full != OnFull::kError;
+    const Tokens limit = may_drop ? context() - policy_.keep : context();
+    const Tokens asked = may_drop ? incoming : all;
+    if (asked > limit) {
+      return NamedError(
+          Error{
+              .code = ErrorCode::kPromptTooLong, .actual = asked.size(), .expected = limit.size()},
+          may_drop ? "behind the tokens that are kept" : "");
+    }
+    KVANT_TRY(make_room(all - context()));
   }
   const Stopwatch watch;
   if (pending_) {
@@ -125,9 +220,12 @@ NamedResult<FinishReason> Session::generate(const GenerateOptions& options, Samp
   cancelled_.store(false, std::memory_order_relaxed);
   if (sequence_.poisoned()) return NamedError(Error{.code = ErrorCode::kPoisoned});
   for (std::int64_t n = 0; n < options.max_tokens; ++n) {
+    if (pending_ && tokens_.size() == context().size()) {
+      if (policy_.on_full == OnFull::kError) return FinishReason::kContextFull;
+      KVANT_TRY(make_room(Tokens(1)));
+    }
     const Stopwatch watch;
     if (pending_) {
-      if (tokens_.size() == context().size()) return FinishReason::kContextFull;
       const TokenId pending = *pending_;
       const NamedStatus done = evaluate({&pending, 1}, {});
       if (!done && done.error().code() == ErrorCode::kCancelled) return FinishReason::kCancelled;

@@ -9,6 +9,8 @@
 //   2. last_logits() belong to the last token in the state.
 //   3. A call that fails leaves the state at the last chunk that was completed, or poisoned; it
 //      says which. reset() and restore() always help.
+//   4. When tokens are dropped, and which, depends on the tokens, the policy and the context
+//      alone: not on chunks, threads or time.
 //
 // Threads: a Session is used by one thread at a time; cancel() may come from any thread or signal
 // handler. The model and the thread pool are shared between sessions.
@@ -21,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "kvant/engine/context_policy.h"
 #include "kvant/engine/memory_plan.h"
 #include "kvant/engine/runner.h"
 #include "kvant/engine/sampler.h"
@@ -42,6 +45,8 @@ struct Figures {
   double prefill_seconds = 0.0;
   std::int64_t decode_tokens = 0;
   double decode_seconds = 0.0;  // forward passes and sampling of generated tokens
+  std::int64_t n_shifts = 0;    // times that tokens were dropped because the context was full
+  std::int64_t n_rebuilds = 0;  // those after which the others were evaluated again, as a prompt
 };
 
 class Session {
@@ -53,17 +58,21 @@ class Session {
   using Progress = std::function<void(Tokens done, Tokens all)>;
 
   // Everything that options.memory plans is reserved here.
-  // Errors: those of plan_memory; kOutOfMemory with the bytes.
+  // Errors: those of plan_memory; kInvalidArgument{keep, context} for a policy that drops tokens
+  // and keeps all of them; kOutOfMemory with the bytes.
   static NamedResult<std::unique_ptr<Session>> create(
       std::shared_ptr<const model::LoadedModel> model, Machine machine,
       const MemoryOptions& options);
 
-  // Evaluates tokens after what is there, in chunks.
-  // Errors: kEmptyPrompt, kTokenOutOfRange, kPromptTooLong{tokens in all, context} (all three:
-  // nothing changed), kCancelled after a whole chunk, and those of Runner::step.
+  // Evaluates tokens after what is there, in chunks. If they do not fit, the policy says whether
+  // older ones make room first; those of this call never do.
+  // Errors: kEmptyPrompt, kTokenOutOfRange, kPromptTooLong{tokens in all, context}, or when older
+  // ones may go {tokens that must enter, context - keep} (all of these: nothing changed);
+  // kCancelled after a whole chunk; those of Runner::step and of a rebuild.
   NamedStatus append(std::span<const TokenId> tokens, const Progress& progress = {});
 
-  // Chooses tokens until a stop token, the limit, a full context or cancel().
+  // Chooses tokens until a stop token, the limit, cancel(), or a full context under
+  // OnFull::kError.
   // Errors: kPoisoned; kNoLogits when nothing was appended yet; kBadValue when no logit is a
   // number; those of Runner::step.
   NamedResult<FinishReason> generate(const GenerateOptions& options, Sampler& sampler,
@@ -92,6 +101,9 @@ class Session {
   std::optional<TokenId> pending() const { return pending_; }
   // Empty before the first append.
   std::span<const float> last_logits() const { return logits_; }
+  // Cold: the state is that of a fresh run over tokens().
+  state::Lineage lineage() const { return sequence_.lineage(); }
+  const ContextPolicy& policy() const { return policy_; }
   const Figures& figures() const { return figures_; }
   const MemoryPlan& memory_plan() const { return plan_; }
   // Bytes of scratch really allocated; equals memory_plan().workspace_bytes.
@@ -106,9 +118,14 @@ class Session {
   Session(std::shared_ptr<const model::LoadedModel> model, MemoryPlan plan, Runner runner,
           state::Sequence sequence);
   NamedStatus evaluate(std::span<const TokenId> tokens, const Progress& progress);
+  NamedStatus take(std::span<const TokenId> tokens, model::LogitsWanted wanted);
+  std::size_t chunk_tokens() const;
+  NamedStatus make_room(Tokens lacking);
+  NamedStatus rebuild(const state::ShiftRequest& dropped);
 
   std::shared_ptr<const model::LoadedModel> model_;
   MemoryPlan plan_;
+  ContextPolicy policy_;
   Runner runner_;
   state::Sequence sequence_;
   std::vector<TokenId> tokens_;  // room for the whole context is reserved at start

@@ -3,6 +3,7 @@
 
 #include "apps/kvant/bandwidth.h"
 #include "apps/kvant/bench_decode.h"
+#include "apps/kvant/bench_state.h"
 #include "apps/kvant/json.h"
 #include "apps/kvant/opened_model.h"
 #include "apps/kvant/output_file.h"
@@ -33,6 +34,10 @@ class Bench {
     if (options_.decode) {
       const auto figures = KVANT_TRY(measure_decode(options_, machine, streams_));
       report("decode", decode_json(figures), decode_text(figures));
+    }
+    if (options_.state) {
+      const auto figures = KVANT_TRY(measure_state(options_.n_rounds));
+      report("state", state_json(figures), state_text(figures));
     }
     if (options_.output == OutputForm::kJson) streams_.print(to_text(json_));
     return differs_ ? kFailure : kOk;

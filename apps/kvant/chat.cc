@@ -4,6 +4,9 @@
 // or the work fails, the session goes back to the checkpoint taken before the turn, and the
 // conversation stays usable. A reply that was stopped by Ctrl-C or cut off by a limit stays. A
 // script hears of turns that failed by the exit code; a person has read the error.
+//
+// With --on-full shift a full context drops its oldest tokens, wherever messages begin or end among
+// them. The beginning, up to the end of the system message, stays.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -39,6 +42,7 @@ class Chat {
     auto sampler = KVANT_TRY(engine::Sampler::create(options.sampler, n_ids));
     engine::MemoryOptions memory = memory_options(options.state);
     memory.n_snapshots = 1;  // the checkpoint before a turn
+    if (!options.state.keep) memory.policy.keep = KVANT_TRY(n_first_tokens(options, format));
     auto session = KVANT_TRY(engine::Session::create(opened.model, opened.machine, memory));
     streams.note(setup_text(*session, opened.machine));
     if (!format.note().empty()) streams.note(format.note());
@@ -116,8 +120,18 @@ class Chat {
     streams_.note(memory_text(session));
   }
 
+  // Tokens that stand before the first message of the user.
+  static NamedResult<Tokens> n_first_tokens(const ChatOptions& options,
+                                            const model::ChatFormat& format) {
+    std::vector<model::ChatMessage> messages;
+    if (options.system) messages.push_back({.role = "system", .content = *options.system});
+    const auto ids = KVANT_TRY(format.render(messages, model::GenerationPrompt::kOmit));
+    return Tokens(static_cast<std::int64_t>(ids.size()));
+  }
+
   NamedStatus turn(const std::string& message) {
     engine::Session& session = *parts_.session;
+    const std::int64_t shifts_before = session.figures().n_shifts;
     const auto before = KVANT_TRY(session.checkpoint());
     const engine::Sampler sampler_before = parts_.sampler;
     const InterruptGuard guard(session);
@@ -130,6 +144,7 @@ class Chat {
     tail_ = model::ChatTail::kReplyCut;  // a stop token never enters the state
     if (!reply->text.ends_with('\n')) streams_.print("\n");
     say_why_it_ended(*reply);
+    if (session.figures().n_shifts > shifts_before) streams_.note(shifts_text(session));
     if (options_.stats) streams_.note(speed_text(session.figures()));
     return {};
   }
@@ -164,8 +179,10 @@ class Chat {
           fmt::format("(cut off after {}; -n allows more)", counted(options_.max_tokens, "token")));
     }
     if (reply.reason == engine::FinishReason::kContextFull) {
-      streams_.note(fmt::format("(the context of {} positions is full; /reset starts anew)",
-                                parts_.session->context().value()));
+      streams_.note(
+          fmt::format("(the context of {} positions is full; /reset starts anew,"
+                      " --on-full shift goes on)",
+                      parts_.session->context().value()));
     }
   }
 
@@ -189,7 +206,7 @@ NamedResult<int> chat(const ChatOptions& options, Streams& streams) {
 
 int run_verb(const ChatOptions& options, Streams& streams) {
   const auto code = chat(options, streams);
-  return code ? *code : streams.fail(code.error());
+  return code ? *code : fail(streams, code.error());
 }
 
 }  // namespace kvant::app

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/kvant/flags.h"
 #include "apps/kvant/text.h"
 #include "kvant/engine/memory_plan.h"
 #include "kvant/kernels/dispatch.h"
@@ -18,99 +19,8 @@
 namespace kvant::app {
 namespace {
 
-constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMaxThreads = 1024;
 constexpr const char* kNumericsFile = "tests/golden/numerics.json";
-
-// Bounds that make a number usable at all; what it means for a model is checked with the model.
-struct Range {
-  std::int64_t least = 0;
-  std::int64_t most = kNoLimit;
-};
-
-struct Flag {
-  const char* names;
-  const char* help;
-};
-
-// What a validator says: why the text is refused, or nothing.
-using Complaint = std::string;
-
-template <class Set>
-CLI::Option* add_whole(CLI::App& verb, Flag flag, Range range, Set set) {
-  const auto check = [range](const std::string& text) -> Complaint {
-    const auto number = parse_integer(text);
-    if (number && *number >= range.least && *number <= range.most) return {};
-    return range.most == kNoLimit
-               ? fmt::format("'{}' is not a whole number of at least {}", text, range.least)
-               : fmt::format("'{}' is not a whole number from {} to {}", text, range.least,
-                             range.most);
-  };
-  return verb
-      .add_option_function<std::string>(
-          flag.names, [set](const std::string& text) { set(*parse_integer(text)); }, flag.help)
-      ->check(check)
-      ->type_name("N");
-}
-
-CLI::Option* add_real(CLI::App& verb, Flag flag, double& into) {
-  const auto check = [](const std::string& text) -> Complaint {
-    return parse_number(text) ? Complaint{} : fmt::format("'{}' is not a number", text);
-  };
-  return verb
-      .add_option_function<std::string>(
-          flag.names, [&into](const std::string& text) { into = *parse_number(text); }, flag.help)
-      ->check(check)
-      ->type_name("X");
-}
-
-CLI::Option* add_bytes(CLI::App& verb, Flag flag, std::optional<Bytes>& into) {
-  const auto check = [](const std::string& text) -> Complaint {
-    const auto bytes = parse_bytes(text);
-    return bytes && bytes->value() > 0
-               ? Complaint{}
-               : fmt::format("'{}' is not a size above 0 (512M, 2GiB, 4096)", text);
-  };
-  return verb
-      .add_option_function<std::string>(
-          flag.names, [&into](const std::string& text) { into = parse_bytes(text); }, flag.help)
-      ->check(check)
-      ->type_name("BYTES");
-}
-
-template <class Text>
-CLI::Option* add_text(CLI::App& verb, Flag flag, Text& into) {
-  return verb.add_option_function<std::string>(
-      flag.names, [&into](const std::string& text) { into = text; }, flag.help);
-}
-
-// Text that names a file or a directory.
-template <class Text>
-CLI::Option* add_path(CLI::App& verb, Flag flag, Text& into) {
-  return add_text(verb, flag, into)->check([](const std::string& text) -> Complaint {
-    return text.empty() ? "an empty name names no file" : "";
-  });
-}
-
-template <class Set>
-CLI::Option* add_switch(CLI::App& verb, Flag flag, Set set) {
-  return verb.add_flag_callback(flag.names, set, flag.help);
-}
-
-template <class Set>
-CLI::Option* add_kind(CLI::App& verb, Flag flag, Set set) {
-  const auto check = [](const std::string& text) -> Complaint {
-    return codec::kind_from_name(text)
-               ? Complaint{}
-               : fmt::format("'{}' is not a kind of rows; there are f32, f16 and bf16", text);
-  };
-  return verb
-      .add_option_function<std::string>(
-          flag.names, [set](const std::string& text) { set(*codec::kind_from_name(text)); },
-          flag.help)
-      ->check(check)
-      ->type_name("KIND");
-}
 
 // --kv sets both sides; it and a flag for one side exclude one another.
 void add_kv(CLI::App& verb, KvOptions& kv) {
@@ -157,6 +67,21 @@ void add_context(CLI::App& verb, StateOptions& state) {
             {.least = 1, .most = 1 << 20}, [&state](std::int64_t n) { state.chunk = Tokens(n); })
       ->default_str("512");
   add_bytes(verb, {"--ram", "Memory that may be planned; default: the machine's"}, state.ram);
+  verb.add_option_function<std::string>(
+          "--on-full",
+          [&state](const std::string& text) {
+            state.on_full = text == "shift" ? engine::OnFull::kShift : engine::OnFull::kError;
+          },
+          "When the context is full: error, or shift, which drops the older half of the tokens"
+          " behind --keep (more if a prompt needs it) and goes on")
+      ->check(CLI::IsMember({"error", "shift"}))
+      ->default_str("error")
+      ->type_name("WHAT");
+  add_whole(verb,
+            {"--keep",
+             "First tokens that a shift never drops, fewer than --ctx; default: 0, in chat those"
+             " of the system message"},
+            {}, [&state](std::int64_t n) { state.keep = Tokens(n); });
   add_kv(verb, state.kv);
 }
 
@@ -206,14 +131,6 @@ void add_reply(CLI::App& verb, std::vector<std::string>& stops, std::int64_t& ma
   add_whole(verb, {"-n,--max-tokens", "Most tokens of a reply"}, {}, [&max_tokens](std::int64_t n) {
     max_tokens = n;
   })->default_str(standard);
-  verb.add_option_function<std::string>(
-          "--on-full", [](const std::string&) {}, "When the context is full: error")
-      ->check([](const std::string& text) -> Complaint {
-        if (text == "error") return {};
-        return fmt::format("'{}' is not known to this version; there is only error", text);
-      })
-      ->default_str("error")
-      ->type_name("WHAT");
 }
 
 void add_json(CLI::App& verb, OutputForm& output) {
@@ -333,6 +250,17 @@ void set_up(CLI::App& verb, InspectOptions& inspect) {
 }
 
 void set_up(CLI::App& verb, BenchOptions& bench) {
+  verb.add_option_function<std::vector<std::string>>(
+          "WHAT",
+          [&bench](const std::vector<std::string>& words) {
+            for (const std::string& word : words) {
+              (word == "state"    ? bench.state
+               : word == "decode" ? bench.decode
+                                  : bench.bandwidth) = true;
+            }
+          },
+          "What to measure: decode, bandwidth, state (the state engine by itself)")
+      ->check(CLI::IsMember({"decode", "bandwidth", "state"}));
   add_text(verb,
            {"--check-numerics",
             "Compare the kernels' results with this file of digests; the default is looked for"
@@ -362,23 +290,34 @@ void set_up(CLI::App& verb, BenchOptions& bench) {
   add_json(verb, bench.output);
 }
 
+Complaint first_of(Complaint one, Complaint other) { return one.empty() ? other : one; }
+
 // What no single flag can say.
+Complaint check(const StateOptions& state) {
+  const bool shifts = state.on_full == engine::OnFull::kShift;
+  if (!shifts || !state.keep || !state.context || *state.keep < *state.context) return {};
+  return fmt::format("--keep {} leaves nothing to drop of a --ctx of {}", state.keep->value(),
+                     state.context->value());
+}
 Complaint check(const engine::SamplerOptions& sampler) {
   const auto tried = engine::Sampler::create(sampler, 1);
   return tried ? Complaint{} : Complaint(tried.error().detail());
 }
 Complaint check(const RunOptions& run) {
-  return run.prompt || run.prompt_file ? check(run.sampler)
-                                       : "a prompt is needed: -p TEXT or -f FILE";
+  if (!run.prompt && !run.prompt_file) return "a prompt is needed: -p TEXT or -f FILE";
+  return first_of(check(run.state), check(run.sampler));
 }
-Complaint check(const ChatOptions& chat) { return check(chat.sampler); }
+Complaint check(const ChatOptions& chat) {
+  return first_of(check(chat.state), check(chat.sampler));
+}
 Complaint check(const EvalOptions& eval) {
   return eval.text_file || eval.recall_file ? "" : "one of --text FILE and --recall FILE is needed";
 }
 Complaint check(const BenchOptions& bench) {
-  return bench.check_numerics || bench.write_numerics || bench.bandwidth || bench.decode
+  return bench.check_numerics || bench.write_numerics || bench.bandwidth || bench.decode ||
+                 bench.state
              ? ""
-             : "what to measure? --check-numerics, --write-numerics, --bandwidth, --decode";
+             : "what to measure? state, decode, bandwidth, --check-numerics, --write-numerics";
 }
 template <class Options>
 Complaint check(const Options&) {

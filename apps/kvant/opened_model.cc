@@ -29,7 +29,21 @@ engine::MemoryOptions memory_options(const StateOptions& state) {
   memory.values = state.kv.values;
   memory.chunk = state.chunk;
   memory.memory_limit = state.ram;
+  memory.policy = {.on_full = state.on_full, .keep = state.keep.value_or(Tokens(0))};
   return memory;
+}
+
+int fail(Streams& streams, const NamedError& error) {
+  const bool usage = error.code() == ErrorCode::kInvalidArgument;
+  return usage ? streams.fail_usage(describe(error)) : streams.fail(error);
+}
+
+std::string shifts_text(const engine::Session& session) {
+  const std::int64_t n = session.figures().n_shifts;
+  if (n == 0) return {};
+  return fmt::format(
+      "the context of {} positions was full {}; older tokens behind the first {} were dropped",
+      session.context().value(), counted(n, "time"), session.policy().keep.value());
 }
 
 std::string kv_text(const KvOptions& kv) {
@@ -43,8 +57,13 @@ std::string setup_text(const engine::Session& session, const engine::Machine& ma
     if (component.spec.kind == ComponentKind::kKeys) kv.keys = component.spec.codec;
     if (component.spec.kind == ComponentKind::kValues) kv.values = component.spec.codec;
   }
-  return fmt::format("context {} of {} positions, {}, {}, {} kernels", session.context().value(),
-                     session.model().config.context_length, kv_text(kv),
+  const engine::ContextPolicy& policy = session.policy();
+  const std::string when_full =
+      policy.on_full == engine::OnFull::kError
+          ? ""
+          : fmt::format(" that shift behind the first {}", policy.keep.value());
+  return fmt::format("context {} of {} positions{}, {}, {}, {} kernels", session.context().value(),
+                     session.model().config.context_length, when_full, kv_text(kv),
                      counted(machine.pool->n_threads(), "thread"), machine.kernels->name);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apps/kvant/options.h"
+#include "apps/kvant/streams.h"
 #include "kvant/base/result.h"
 #include "kvant/engine/memory_plan.h"
 #include "kvant/engine/runner.h"
@@ -28,6 +29,13 @@ NamedResult<OpenedModel> open_model(const std::string& directory, const MachineO
 
 // The part of a memory plan's options that flags say.
 engine::MemoryOptions memory_options(const StateOptions& state);
+
+// Prints an error of a verb that runs a model; returns the exit code. An argument that only the
+// model shows to be out of range is an error of use like any other.
+int fail(Streams& streams, const NamedError& error);
+
+// One line about a session that dropped tokens, empty if it did not.
+std::string shifts_text(const engine::Session& session);
 
 int threads_or_default(int n_threads);
 

@@ -9,6 +9,7 @@
 
 #include "kvant/base/units.h"
 #include "kvant/codec/kind.h"
+#include "kvant/engine/context_policy.h"
 #include "kvant/engine/sampler.h"
 #include "kvant/engine/verify.h"
 #include "kvant/model/safetensors.h"
@@ -36,6 +37,8 @@ struct StateOptions {
   std::optional<Tokens> context;  // none: min(model, engine::kDefaultContext)
   Tokens chunk{512};              // tokens of a prompt evaluated at a time
   std::optional<Bytes> ram;       // none: the machine's memory
+  engine::OnFull on_full = engine::OnFull::kError;
+  std::optional<Tokens> keep;  // none: 0, in a chat those of the system message
 };
 
 enum class PromptForm : std::uint8_t {
@@ -111,6 +114,7 @@ struct BenchOptions {
   std::optional<std::string> write_numerics;  // where to write digests
   bool bandwidth = false;
   bool decode = false;
+  bool state = false;
   std::optional<std::string> model;  // for decode; none: random weights of a 350M shape
   std::string scratch_dir = ".";     // for files of hundreds of megabytes, removed afterwards
   std::int64_t n_rounds = 5;

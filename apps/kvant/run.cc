@@ -130,13 +130,14 @@ class Run {
       streams_.note(speed_text(session.figures()));
     }
     if (options_.stats) streams_.note(memory_text(session));
+    if (const std::string text = shifts_text(session); !text.empty()) streams_.note(text);
     const bool ended = reply.reason == engine::FinishReason::kStop;
     if (ended && reply.tokens.empty()) streams_.note(empty_reply_note());
     if (reply.reason != engine::FinishReason::kContextFull) return kOk;
     return streams_.fail(
         NamedError(Error{.code = ErrorCode::kContextFull,
                          .expected = static_cast<std::uint64_t>(session.context().value())},
-                   "the reply was cut off; --ctx allows more"));
+                   "the reply was cut off; --ctx allows more, --on-full shift goes on"));
   }
 
   const RunOptions& options_;
@@ -147,7 +148,7 @@ class Run {
 
 int run_verb(const RunOptions& options, Streams& streams) {
   const auto code = Run(options, streams).go();
-  return code ? *code : streams.fail(code.error());
+  return code ? *code : fail(streams, code.error());
 }
 
 }  // namespace kvant::app

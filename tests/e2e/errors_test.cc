@@ -156,7 +156,7 @@ TEST(Errors, UnusableValuesOfFlagsAreErrorsOfUse) {
                                        {"--ram", "0"},           {"--model", ""},
                                        {"--temp", "warm"},       {"--seed", "x"},
                                        {"--stop", ""},           {"--chunk", "0"},
-                                       {"--system", "x"},        {"--on-full", "shift"},
+                                       {"--system", "x"},        {"--on-full", "halt"},
                                        {"--file", "file"},       {"--chat", "--parse-special"}};
   for (const Arguments& end : ends) {
     Arguments arguments = start;
@@ -182,7 +182,7 @@ TEST(Errors, MissingArgumentsAreErrorsOfUse) {
   expect_refused(run({"run", "-p", "x"}), 2, "--model");
   expect_refused(run({"run", "-m", tinyworld()}), 2, "-p TEXT");
   expect_refused(run({"eval", "-m", tinyworld()}), 2, "--recall");
-  expect_refused(run({"bench"}), 2, "--decode");
+  expect_refused(run({"bench"}), 2, "decode");
   expect_refused(run({"plan"}), 2, "MODEL");
 }
 

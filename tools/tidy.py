@@ -304,6 +304,24 @@ def heavy_header_twice(sources):
                 yield source.path, line, f"{path} is included by {first} already"
 
 
+TEST_NAME = re.compile(r"((?:\w+/)*\w+_test\.cc): (\w+\.\w+)")
+TEST = re.compile(r"\b(?:TYPED_TEST|TEST|TEST_F|TEST_P|RC_GTEST_PROP)\(\s*(\w+),\s*(\w+)")
+
+
+def missing_tests(sources):
+    """Across files: a test that a page names as `file_test.cc: Suite.Name` exists."""
+    tests = {source.path: {".".join(match.groups()) for match in TEST.finditer(source.text)}
+             for source in sources if source.path.endswith("_test.cc")}
+    for source in sources:
+        if not is_prose(source.path):
+            continue
+        for match in TEST_NAME.finditer(source.text):
+            path, name = match.groups()
+            if not any(name in names for where, names in tests.items()
+                       if where == path or where.endswith("/" + path)):
+                yield source.path, source.line_at(match.start()), f"{path} has no test {name}"
+
+
 # --- running them --------------------------------------------------------------------------------
 
 def list_files(root):
@@ -334,6 +352,8 @@ def check_tree(root):
                 yield source.path, line, name, text
     for path, line, text in heavy_header_twice(sources):
         yield path, line, "heavy_headers", text
+    for path, line, text in missing_tests(sources):
+        yield path, line, "tests", text
 
 
 def main():

@@ -142,6 +142,15 @@ class TidyTest(unittest.TestCase):
         self.assertEqual([], self.faults({"docs/a.md": "# Top Part\n[b](b.md#top-part) [c](#top-part)\n",
                                           "docs/b.md": "## Top Part\n[w](https://example.org)\n"}))
 
+    def test_tests_that_a_page_names_exist(self):
+        page = "`a_test.cc: A.Works`\n`b/a_test.cc: A.Works`\n"
+        self.assertEqual([("tests", 2)], self.faults({
+            "docs/a.md": page, "kvant/base/a_test.cc": "TEST(A, Works) {}\n"}))
+        self.assertEqual([("tests", 1), ("tests", 2)], self.faults({
+            "docs/a.md": page, "kvant/b/a_test.cc": "TEST_P(A, WorksToo) {}\n"})[-2:])
+        self.assertEqual([], self.faults({"docs/a.md": page, "tests/b/a_test.cc":
+                                          "RC_GTEST_PROP(A, Works, ()) {}\n"}))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -124,6 +124,7 @@ Status DecoderPass::run() {
     }
     feed_forward(weights);
   }
+  for (const BatchSpan& span : batch_) span.sequence->versions_written();
   norm(context_.weights.final_norm, hidden_);
   context_.observer.on_hidden(layer_index(context_.weights.layers.size()), all_rows(normed_));
   report_logits();
@@ -286,28 +287,61 @@ Status DecoderPass::short_conv(std::size_t layer) {
   const ShortConvWeights& weights = context_.weights.layers[layer].conv;
   kernels::linear(exec_, {.data = normed_, .n_rows = n_rows_, .width = hidden},
                   std::array{kernels::Projection{weights.in, wide_, 3 * hidden}});
-  auto& args = context_.workspace.conv_args();
-  args.clear();
-  std::int64_t first = 0;
-  for (const BatchSpan& span : batch_) {
-    const auto state =
-        KVANT_TRY(span.sequence->recurrent(layer_index(layer), ComponentKind::kConvState));
-    const std::int64_t n = count(span.tokens);
-    args.push_back({.bcx = wide_ + first * 3 * hidden,
-                    .weight = weights.taps,
-                    .bias = weights.bias,
-                    .state = state.data(),
-                    .out = mixed_ + first * hidden,
-                    .n_rows = n,
-                    .n_channels = hidden,
-                    .conv_width = context_.config.conv_width});
-    first += n;
-  }
-  kernels::short_conv(exec_, args);
+  KVANT_TRY(convolve(layer));
   kernels::linear(exec_, {.data = mixed_, .n_rows = n_rows_, .width = hidden},
                   std::array{kernels::Projection{weights.out, normed_, hidden}});
   kernels::add(exec_, {.x = normed_, .n = n_rows_ * hidden, .y = hidden_});
   return ok();
+}
+
+// Each position that a rollback may stop at gets a version of the state. So a span is taken in
+// pieces: all but its last n_versions - 1 positions, then those one by one.
+Status DecoderPass::convolve(std::size_t layer) {
+  std::int64_t n_pieces = 1;
+  for (const BatchSpan& span : batch_) {
+    n_pieces = std::max(n_pieces, span.sequence->n_versions().value());
+  }
+  auto& args = context_.workspace.conv_args();
+  for (std::int64_t piece = 0; piece < n_pieces; ++piece) {
+    args.clear();
+    std::int64_t first = 0;
+    for (const BatchSpan& span : batch_) {
+      if (piece < span.sequence->n_versions().value()) {
+        const auto one = KVANT_TRY(piece_of(layer, span, piece));
+        args.push_back(one);
+        args.back().bcx += first * 3 * one.n_channels;
+        args.back().out += first * one.n_channels;
+      }
+      first += count(span.tokens);
+    }
+    kernels::short_conv(exec_, args);
+  }
+  return ok();
+}
+
+// A piece of a span, as if the span were the batch's first. Its state begins as a copy of what the
+// piece before it left.
+Result<kernels::ShortConvArgs> DecoderPass::piece_of(std::size_t layer, const BatchSpan& span,
+                                                     std::int64_t piece) {
+  const LayerIndex index = layer_index(layer);
+  const ShortConvWeights& weights = context_.weights.layers[layer].conv;
+  const std::int64_t hidden = context_.config.hidden_size;
+  const std::int64_t done = count(span.tokens) - span.sequence->n_versions().value() + 1 + piece;
+  const std::int64_t begin = piece == 0 ? 0 : done - 1;
+  const auto version = [&](std::int64_t n) {
+    return span.sequence->recurrent_version(index, ComponentKind::kConvState, Tokens(n));
+  };
+  const auto before = KVANT_TRY(piece == 0 ? version(count(span.tokens)) : version(done - 1));
+  const auto state = KVANT_TRY(version(done));
+  if (before.data() != state.data()) std::ranges::copy(before, state.begin());
+  return kernels::ShortConvArgs{.bcx = wide_ + begin * 3 * hidden,
+                                .weight = weights.taps,
+                                .bias = weights.bias,
+                                .state = state.data(),
+                                .out = mixed_ + begin * hidden,
+                                .n_rows = done - begin,
+                                .n_channels = hidden,
+                                .conv_width = context_.config.conv_width};
 }
 
 void DecoderPass::feed_forward(const LayerWeights& weights) {

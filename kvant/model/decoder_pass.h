@@ -50,6 +50,9 @@ class DecoderPass {
   void turn_further_queries(const float* q);
   Status attention(std::size_t layer);
   Status short_conv(std::size_t layer);
+  Status convolve(std::size_t layer);
+  Result<kernels::ShortConvArgs> piece_of(std::size_t layer, const BatchSpan& span,
+                                          std::int64_t piece);
   void feed_forward(const LayerWeights& weights);
   void norm(const float* weight, const float* x);
   void report_logits();

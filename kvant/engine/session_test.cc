@@ -160,6 +160,7 @@ TEST(Session, ACancelledPromptStopsAfterAWholeChunkAndCanBeFinished) {
   ASSERT_FALSE(cancelled);
   EXPECT_EQ(cancelled.error().code(), ErrorCode::kCancelled);
   EXPECT_EQ(session->position(), Position(128));
+  EXPECT_TRUE(session->last_logits().empty()) << "those of an inner chunk are nobody's";
   ASSERT_TRUE(session->append(tokens.subspan(128)));
   auto cold = make(400);
   ASSERT_TRUE(cold->append(tokens));

@@ -290,7 +290,9 @@ void set_up(CLI::App& verb, BenchOptions& bench) {
   add_json(verb, bench.output);
 }
 
-Complaint first_of(Complaint one, Complaint other) { return one.empty() ? other : one; }
+Complaint first_of(const Complaint& one, const Complaint& other) {
+  return one.empty() ? other : one;
+}
 
 // What no single flag can say.
 Complaint check(const StateOptions& state) {
@@ -310,6 +312,7 @@ Complaint check(const RunOptions& run) {
 Complaint check(const ChatOptions& chat) {
   return first_of(check(chat.state), check(chat.sampler));
 }
+Complaint check(const PlanOptions& plan) { return check(plan.state); }
 Complaint check(const EvalOptions& eval) {
   return eval.text_file || eval.recall_file ? "" : "one of --text FILE and --recall FILE is needed";
 }

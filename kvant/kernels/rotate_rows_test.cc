@@ -30,6 +30,7 @@ std::vector<float> uniform_numbers(std::uint64_t seed, std::int64_t n) {
 // Factors from 1 to 8, as long-context models have them.
 std::vector<float> some_factors(std::int64_t head_dim) {
   std::vector<float> out;
+  out.reserve(size_of(head_dim / 2));
   for (std::int64_t i = 0; i < head_dim / 2; ++i) {
     out.push_back(1.0F + 7.0F * static_cast<float>(i) / static_cast<float>(head_dim));
   }

@@ -76,6 +76,8 @@ TEST(Shift, KeepingTheWholeContextIsAnErrorOfUse) {
     EXPECT_THAT(outcome.err, HasSubstr("64"));
     EXPECT_EQ(outcome.n_err_lines(), 1);
   }
+  EXPECT_EQ(
+      run({"plan", tinyworld(), "--ctx", "64", "--on-full", "shift", "--keep", "64"}).exit_code, 2);
   // The same for the context that nobody named.
   const Outcome standard = run(story() + Arguments{"--on-full", "shift", "--keep", "8192"});
   EXPECT_EQ(standard.exit_code, 2);

@@ -1,5 +1,6 @@
 #include "kvant/state/layout.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <initializer_list>
@@ -124,6 +125,23 @@ Status Layout::validate() const {
     }
   }
   return ok();
+}
+
+Error first_difference(ErrorCode code, const Layout& a, const Layout& b) {
+  if (a.page_positions != b.page_positions || a.layers.size() != b.layers.size()) {
+    return Error{.code = code, .actual = a.layers.size(), .expected = b.layers.size()};
+  }
+  for (std::size_t layer = 0; layer < a.layers.size(); ++layer) {
+    const auto& left = a.layers[layer].components;
+    const auto& right = b.layers[layer].components;
+    for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
+      if (i < left.size() && i < right.size() && left[i] == right[i]) continue;
+      return Error{.code = code,
+                   .component = i < right.size() ? right[i].kind : left[i].kind,
+                   .layer = static_cast<std::int32_t>(layer)};
+    }
+  }
+  return Error{.code = code};
 }
 
 }  // namespace kvant::state

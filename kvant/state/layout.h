@@ -103,4 +103,9 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
+// Where two layouts first differ, as an error of that code: {layer, kind} of a component, as `b`
+// has it where it has one; without layer, {actual, expected: layers of a and b} for other numbers
+// of layers or page sizes. Requires: a != b.
+Error first_difference(ErrorCode code, const Layout& a, const Layout& b);
+
 }  // namespace kvant::state

@@ -82,6 +82,28 @@ void PageTable::add_spare(PoolRef page) noexcept {
   pages_.push_back(std::move(page));
 }
 
+void PageTable::fill(Position first, Position end, std::span<PoolRef> pages) noexcept {
+  for (PoolRef& page : pages) add_spare(std::move(page));
+  first_ = first.value();
+  set_end(end.value());
+  KVANT_CHECK(n_used_ == pages_.size());
+  show(0);
+}
+
+void PageTable::fill_cut(Position first, std::span<PoolRef> pages,
+                         std::span<const tensor::Extent> extents) noexcept {
+  shifted_ = true;
+  for (PoolRef& page : pages) add_spare(std::move(page));
+  RatioTable& rows = tables_.front();
+  KVANT_CHECK(tables_.size() == 1 && extents.size() <= rows.extents.capacity());
+  rows.extents.assign(extents.begin(), extents.end());
+  rows.n_visible = extents.size();
+  n_used_ = pages_.size();
+  first_ = end_ = first.value();
+  for (const tensor::Extent& extent : extents) end_ += extent.n_rows;
+  fill_ = extents.empty() ? 0 : extents.back().first_row + extents.back().n_rows;
+}
+
 void PageTable::replace_open(PoolRef page) noexcept { replace(n_used_ - 1, std::move(page)); }
 
 void PageTable::replace(std::size_t page_index, PoolRef page) noexcept {

@@ -69,6 +69,15 @@ class PageTable {
   std::span<const tensor::Extent> extents(std::int32_t table) const;
   std::span<const tensor::Extent> extents_of(std::int32_t table, std::size_t page_index) const;
 
+  // Makes a table that is empty and has no spare pages hold positions in `pages`, which it takes.
+  // fill: [first, end), in order; `first` begins a page. fill_cut: as the extents say, which lie in
+  // pages in order, at least one in each; the group must have ratio 1 only, and what advances the
+  // table later brings deltas.
+  // Requires: room for the pages and extents.
+  void fill(Position first, Position end, std::span<PoolRef> pages) noexcept;
+  void fill_cut(Position first, std::span<PoolRef> pages,
+                std::span<const tensor::Extent> extents) noexcept;
+
   void add_spare(PoolRef page) noexcept;
   // Puts a copy of the open page in its place.
   void replace_open(PoolRef page) noexcept;

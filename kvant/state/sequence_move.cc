@@ -11,24 +11,6 @@ namespace {
 
 std::uint64_t unsigned_of(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
-// The first component in which two layouts differ, as an error of that code.
-Error first_difference(ErrorCode code, const Layout& a, const Layout& b) {
-  if (a.page_positions != b.page_positions || a.layers.size() != b.layers.size()) {
-    return Error{.code = code, .actual = a.layers.size(), .expected = b.layers.size()};
-  }
-  for (std::size_t layer = 0; layer < a.layers.size(); ++layer) {
-    const auto& left = a.layers[layer].components;
-    const auto& right = b.layers[layer].components;
-    for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
-      if (i < left.size() && i < right.size() && left[i] == right[i]) continue;
-      return Error{.code = code,
-                   .component = i < right.size() ? right[i].kind : left[i].kind,
-                   .layer = static_cast<std::int32_t>(layer)};
-    }
-  }
-  return Error{.code = code};
-}
-
 }  // namespace
 
 // Makes room in the lists for what another sequence remembers.
@@ -51,12 +33,39 @@ Status Sequence::restore(const Snapshot& snapshot) {
                  .expected = unsigned_of(capacity_.value())};
   }
   KVANT_TRY(reserve_for(snapshot.contents()));
-  if (!own) return import(snapshot.contents(), snapshot.pool()->geometry());
+  if (!own) return restore_from_elsewhere(snapshot);
   step_ = Tokens(0);
   poisoned_ = false;
   contents_.assign(snapshot.contents());
   refresh_rings();
   return ok();
+}
+
+Status Sequence::restore_from_elsewhere(const Snapshot& snapshot) {
+  const Geometry& geometry = snapshot.pool()->geometry();
+  const Status done = import(snapshot.contents(), geometry);
+  if (done || done.error().code != ErrorCode::kPoolExhausted) return done;
+  const auto missing = static_cast<std::int64_t>(done.error().actual - done.error().expected);
+  if (own_bytes() < Bytes(missing)) return done;
+  // Only what this sequence holds can make room.
+  step_ = Tokens(0);
+  poisoned_ = true;
+  contents_.clear(pool_->initial_block());
+  refresh_rings();
+  return import(snapshot.contents(), geometry);
+}
+
+// What would return to the pool if this sequence let go of everything.
+Bytes Sequence::own_bytes() const {
+  Bytes sum{0};
+  for (std::size_t group = 0; group < contents_.tables.size(); ++group) {
+    const PageTable& table = contents_.tables[group];
+    std::int64_t n = table.n_spare();
+    for (const PoolRef& page : table.pages()) n += page.is_unique() ? 1 : 0;
+    sum += pool_->geometry().groups[group].page_bytes * n;
+  }
+  if (contents_.block && contents_.block.is_unique()) sum += contents_.block.bytes();
+  return sum;
 }
 
 // Copies what another pool's contents remember into objects of this pool, then lets it take the

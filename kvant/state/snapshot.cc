@@ -1,6 +1,15 @@
 #include "kvant/state/snapshot.h"
 
+#include <utility>
+
 namespace kvant::state {
+
+Snapshot Snapshot::of(std::shared_ptr<PagePool> pool, Contents contents) {
+  auto content = std::make_shared<Content>();
+  content->pool = std::move(pool);
+  content->contents = std::move(contents);
+  return Snapshot(std::move(content));
+}
 
 const Layout& Snapshot::layout() const { return content_->pool->plan().layout; }
 

@@ -19,6 +19,10 @@ namespace kvant::state {
 
 class Snapshot {
  public:
+  // What objects of a pool hold, filled by somebody else than a sequence: the reader of files.
+  // Requires: the invariants of Contents, for a sequence of the pool's plan. Throws std::bad_alloc.
+  static Snapshot of(std::shared_ptr<PagePool> pool, Contents contents);
+
   Position position() const { return contents().position; }
   const Layout& layout() const;
   Lineage lineage() const { return contents().lineage; }

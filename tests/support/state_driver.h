@@ -215,6 +215,7 @@ class StateDriver {
   }
 
   state::Sequence& sequence() { return sequences_[front_]; }
+  const Remembered& remembered() const { return remembered_[front_]; }
   std::int64_t n_exhausted() const { return n_exhausted_; }
 
  private:

@@ -74,7 +74,7 @@ Status Sequence::import(const Contents& contents, const Geometry& geometry) {
   const Geometry& own = pool_->geometry();
   std::vector<std::int64_t> counts;
   std::vector<PoolRef> objects;
-  const bool has_block = contents.block && contents.position > Position(0);
+  const bool has_block = contents.block && contents.age > 0;
   try {
     counts.assign(own.n_classes(), 0);
     std::size_t sum = has_block ? 1 : 0;

@@ -94,6 +94,19 @@ TEST(Shift, MayDropEverythingBehindKeepOrLeaveOnePosition) {
   ASSERT_EQ(driver.compare(), "");
 }
 
+// Restoring such a snapshot in another pool once gave recurrent components their initial values.
+TEST(Shift, OfEverythingKeepsRecurrentComponentsInAnotherPoolToo) {
+  TestDevice device;
+  StateDriver driver(make_pool(device, lfm2_like(), 60), Tokens(60),
+                     StateDriver::Exhaustion::kImpossible);
+  ASSERT_EQ(driver.step(9), "");
+  ASSERT_EQ(driver.shift(0, 9), "");
+  const Snapshot snapshot = driver.sequence().snapshot().value();
+  Sequence other = Sequence::create(make_pool(device, lfm2_like(), 90), Tokens(90)).value();
+  ASSERT_TRUE(other.restore(snapshot));
+  EXPECT_EQ(test::compare_all(other, driver.remembered()), "");
+}
+
 TEST(Shift, LeavesConvolutionsAsTheyAreAndCopiesNoRow) {
   TestDevice device;
   const auto pool = make_pool(device, lfm2_like(), 600);

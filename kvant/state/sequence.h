@@ -167,8 +167,9 @@ class Sequence {
   // one of another pool is copied into pages of this one.
   // Errors, each before anything changes: kSnapshotPlanMismatch for another layout; kContextBound{
   // actual: the snapshot's position, expected: capacity}; of another pool also kPoolExhausted and
-  // the device's (what this sequence holds stays until the copy is complete; reset first to make
-  // room).
+  // the device's. What this sequence holds stays until the copy is complete; only when the pool has
+  // no room for both is it given up first, and an error of the device then leaves the sequence
+  // poisoned.
   Status restore(const Snapshot& snapshot);
 
   // A second sequence of equal capacity that remembers the same; the two share pages until they
@@ -245,6 +246,8 @@ class Sequence {
 
   Status reserve_for(const Contents& contents);
   Status import(const Contents& contents, const Geometry& geometry);
+  Status restore_from_elsewhere(const Snapshot& snapshot);
+  Bytes own_bytes() const;
 
   Status check_shift_range(const ShiftRequest& request) const;
   Result<std::vector<PageTable>> shifted_tables(const ShiftRequest& request) const;

@@ -18,6 +18,9 @@ inline constexpr Tokens kDefaultContext{8192};
 
 struct MemoryOptions {
   std::optional<Tokens> context = {};  // default: min(model, kDefaultContext)
+  // Positions that a session begins with; it takes memory for more, up to the context, when they
+  // are full. Default: the context at once. A plan counts the context.
+  std::optional<Tokens> start = {};
   codec::Kind keys = codec::Kind::kF16;
   codec::Kind values = codec::Kind::kF16;
   Tokens chunk{512};   // tokens of a prompt evaluated at a time

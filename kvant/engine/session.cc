@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kvant/base/clock.h"
+#include "kvant/engine/session_growth.h"
 #include "kvant/model/token_check.h"
 
 namespace kvant::engine {
@@ -90,8 +91,8 @@ NamedResult<std::unique_ptr<Session>> Session::create(
   sized.n_threads = machine.pool->n_threads();
   MemoryPlan plan = KVANT_TRY(plan_memory(model->config, sized));
   KVANT_TRY(check_policy(options.policy, plan.state.request.context));
-  auto pool = KVANT_TRY(state::PagePool::create(*machine.device, plan.state));
-  auto sequence = KVANT_TRY(state::Sequence::create(std::move(pool), plan.state.request.context));
+  auto sequence = KVANT_TRY(
+      create_sequence(*machine.device, plan.state, options.start.value_or(kWholeContext)));
   Runner runner =
       KVANT_TRY(Runner::create(model->network, std::move(machine), plan.workspace_shape));
   try {
@@ -202,6 +203,7 @@ NamedStatus Session::append(std::span<const TokenId> tokens, const Progress& pro
     }
     KVANT_TRY(make_room(all - context()));
   }
+  KVANT_TRY(grow_for(incoming + (position() - Position(0))));
   const Stopwatch watch;
   if (pending_) {
     const TokenId pending = *pending_;
@@ -226,6 +228,7 @@ NamedResult<FinishReason> Session::generate(const GenerateOptions& options, Samp
     }
     const Stopwatch watch;
     if (pending_) {
+      KVANT_TRY(grow_for(position() - Position(0) + Tokens(1)));
       const TokenId pending = *pending_;
       const NamedStatus done = evaluate({&pending, 1}, {});
       if (!done && done.error().code() == ErrorCode::kCancelled) return FinishReason::kCancelled;
@@ -272,6 +275,7 @@ NamedResult<Session::Checkpoint> Session::checkpoint() const {
 }
 
 NamedStatus Session::restore(const Checkpoint& checkpoint) {
+  KVANT_TRY(grow_for(checkpoint.state.position() - Position(0)));
   KVANT_TRY(sequence_.restore(checkpoint.state));
   // Within the capacities reserved at start: a checkpoint that fits the state fits these.
   tokens_.assign(checkpoint.tokens.begin(), checkpoint.tokens.end());

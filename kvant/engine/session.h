@@ -57,9 +57,11 @@ class Session {
   // Called after each chunk of a prompt: tokens done, tokens in all.
   using Progress = std::function<void(Tokens done, Tokens all)>;
 
-  // Everything that options.memory plans is reserved here.
+  // Everything that options.memory plans is reserved here; with options.start only the state of so
+  // many positions, which grows on demand: into a pool of twice the size, so that for a moment both
+  // are there.
   // Errors: those of plan_memory; kInvalidArgument{keep, context} for a policy that drops tokens
-  // and keeps all of them; kOutOfMemory with the bytes.
+  // and keeps all of them, {start, 1} for a start below 1; kOutOfMemory with the bytes.
   static NamedResult<std::unique_ptr<Session>> create(
       std::shared_ptr<const model::LoadedModel> model, Machine machine,
       const MemoryOptions& options);
@@ -74,7 +76,7 @@ class Session {
   // Chooses tokens until a stop token, the limit, cancel(), or a full context under
   // OnFull::kError.
   // Errors: kPoisoned; kNoLogits when nothing was appended yet; kBadValue when no logit is a
-  // number; those of Runner::step.
+  // number; those of growing, once what there is has been filled; those of Runner::step.
   NamedResult<FinishReason> generate(const GenerateOptions& options, Sampler& sampler,
                                      const TokenSink& sink);
 
@@ -90,13 +92,15 @@ class Session {
   };
   // Errors: kPoisoned, kOutOfMemory.
   NamedResult<Checkpoint> checkpoint() const;
-  // Errors: those of state::Sequence::restore.
+  // Errors: those of growing and of state::Sequence::restore.
   NamedStatus restore(const Checkpoint& checkpoint);
   // Back to position 0; capacity and memory are kept.
   NamedStatus reset();
 
   Position position() const { return sequence_.position(); }
-  Tokens context() const { return sequence_.capacity(); }
+  Tokens context() const { return plan_.state.request.context; }
+  // Positions that the memory taken so far holds.
+  Tokens capacity() const { return sequence_.capacity(); }
   std::span<const TokenId> tokens() const { return tokens_; }
   std::optional<TokenId> pending() const { return pending_; }
   // Empty before the first append.
@@ -121,6 +125,8 @@ class Session {
   NamedStatus take(std::span<const TokenId> tokens, model::LogitsWanted wanted);
   std::size_t chunk_tokens() const;
   NamedStatus make_room(Tokens lacking);
+  NamedStatus grow_for(Tokens positions);
+  Status grow_to(Tokens capacity);
   NamedStatus rebuild(const state::ShiftRequest& dropped);
 
   std::shared_ptr<const model::LoadedModel> model_;

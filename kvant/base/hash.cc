@@ -2,12 +2,26 @@
 
 #include <fmt/format.h>
 #include <xxhash.h>
+// Puts functions that look for the processor's vectors in place of those of the baseline.
+#if defined(KVANT_XXHASH_DISPATCH)
+#include <xxh_x86dispatch.h>
+#endif
 
 namespace kvant {
+namespace {
+
+// The first call chooses, without a lock of its own.
+void choose_kernels() {
+  static const std::uint64_t chosen = XXH3_128bits(nullptr, 0).low64;
+  static_cast<void>(chosen);
+}
+
+}  // namespace
 
 std::string Digest128::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
 
 Digest128 xxh3_128(std::span<const std::byte> bytes) {
+  choose_kernels();
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return {.high = hash.high64, .low = hash.low64};
 }
@@ -15,6 +29,7 @@ Digest128 xxh3_128(std::span<const std::byte> bytes) {
 void Xxh3Stream::Free::operator()(XXH3_state_s* state) const noexcept { XXH3_freeState(state); }
 
 Result<Xxh3Stream> Xxh3Stream::create() {
+  choose_kernels();
   Xxh3Stream stream;
   stream.state_.reset(XXH3_createState());
   if (!stream.state_) return Error{.code = ErrorCode::kOutOfMemory};

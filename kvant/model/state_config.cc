@@ -227,8 +227,8 @@ NamedResult<StateConfig> read_root(const JsonObject& root) {
   const std::string_view name = KVANT_TRY(root.text("model_type"));
   const auto* type = std::ranges::find(kModelTypes, name, &ModelType::name);
   if (type == kModelTypes.end()) {
-    std::vector<std::string_view> known;
-    for (const ModelType& each : kModelTypes) known.push_back(each.name);
+    std::array<std::string_view, kModelTypes.size()> known;
+    std::ranges::transform(kModelTypes, known.begin(), &ModelType::name);
     return NamedError({.code = kUnsupportedModel},
                       fmt::format("{}: model_type is {}, known are {}", root.where(),
                                   in_quotes(name), fmt::join(known, ", ")));

@@ -275,8 +275,12 @@ PageTable PageTable::copy() const {
   PageTable copy;
   copy.page_positions_ = page_positions_;
   copy.tables_.resize(tables_.size());
-  for (std::size_t i = 0; i < tables_.size(); ++i) copy.tables_[i].ratio = tables_[i].ratio;
-  copy.assign(*this);  // allocates, since it has no room
+  copy.pages_.reserve(n_used_);
+  for (std::size_t i = 0; i < tables_.size(); ++i) {
+    copy.tables_[i].ratio = tables_[i].ratio;
+    copy.tables_[i].extents.reserve(std::max(n_used_, tables_[i].n_visible));
+  }
+  copy.assign(*this);
   return copy;
 }
 

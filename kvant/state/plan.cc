@@ -195,6 +195,12 @@ std::string ComponentPlan::shape_text() const {
   return fmt::format("[{}, {}, {}]", shape[0], shape[1], shape[2]);
 }
 
+std::int64_t Plan::n_planned(std::size_t object_class) const {
+  const bool is_block = object_class == geometry.block_class();
+  const std::int64_t a_sequence = is_block ? 1 : group_pages[object_class].value();
+  return request.n_sequences * a_sequence + request.n_snapshots + (is_block ? 1 : 0);
+}
+
 std::int64_t Plan::n_slots(std::size_t object_class) const {
   return pool_bytes.value() / geometry.class_bytes(object_class).value();
 }

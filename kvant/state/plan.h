@@ -91,6 +91,8 @@ struct Plan {
   // a snapshot must own when rows are shared.
   Bytes logical_fixed_bytes() const;
 
+  // Objects of a class that the pool's budget was counted for.
+  std::int64_t n_planned(std::size_t object_class) const;
   // Objects of a class that the pool's address space has room for.
   std::int64_t n_slots(std::size_t object_class) const;
   // Pages of a group that a sequence of `context` positions may hold at once.

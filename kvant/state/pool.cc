@@ -42,11 +42,13 @@ void PoolRef::drop() noexcept {
   pool_ = nullptr;
 }
 
-Result<std::shared_ptr<PagePool>> PagePool::create(tensor::Device& device, const Plan& plan) {
+Result<std::shared_ptr<PagePool>> PagePool::create(tensor::Device& device, const Plan& plan,
+                                                   Commitment commitment) {
   try {
     std::shared_ptr<PagePool> pool(new PagePool(device, plan));
     KVANT_TRY(pool->lay_out());
     KVANT_TRY(pool->make_initial_block());
+    if (commitment == Commitment::kEager) KVANT_TRY(pool->commit_all());
     return pool;
   } catch (const std::bad_alloc&) {
     return Error{.code = ErrorCode::kOutOfMemory};
@@ -99,6 +101,30 @@ Status PagePool::make_initial_block() {
   }
   KVANT_TRY(device_.synchronize());
   initial_block_ = std::move(block);
+  return ok();
+}
+
+// Takes and writes every object that is planned; given back, they keep their memory.
+Status PagePool::commit_all() {
+  std::vector<std::int64_t> counts;
+  std::size_t sum = 0;
+  for (std::size_t c = 0; c < geometry().n_classes(); ++c) {
+    const bool has_initial = initial_block_ && c == geometry().block_class();
+    counts.push_back(plan_.n_planned(c) - (has_initial ? 1 : 0));
+    sum += static_cast<std::size_t>(counts.back());
+  }
+  std::vector<PoolRef> all(sum);
+  KVANT_TRY(take(counts, all));
+  for (const PoolRef& object : all) {
+    constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));  // objects are whole lines
+    KVANT_TRY(device_.fill(object.data(), object.bytes().value() / kFloat, 0.0F));
+  }
+  KVANT_TRY(device_.synchronize());
+  if (used() != budget()) {
+    return Error{.code = ErrorCode::kAccounting,
+                 .actual = static_cast<std::uint64_t>(used().value()),
+                 .expected = static_cast<std::uint64_t>(budget().value())};
+  }
   return ok();
 }
 

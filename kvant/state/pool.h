@@ -39,6 +39,12 @@ namespace kvant::state {
 
 class PagePool;
 
+// When memory is really taken from the device.
+enum class Commitment : std::uint8_t {
+  kLazy,   // object by object, when first written
+  kEager,  // all that the plan counts, at once: later steps never wait for it, nor find it missing
+};
+
 // A counted reference to one page or block; copying shares it, the last one gone frees it.
 // Threads: as shared_ptr: one reference is used by one thread at a time, any number of references
 // to one object by any threads. The pool must outlive it (sequences and snapshots see to that).
@@ -80,8 +86,10 @@ class PagePool {
   // Reserves the plan's address space and makes the block of initial values. The device must
   // outlive the pool.
   // Errors: kOutOfMemory, kInitialiseFailed (the device's), kAccounting{actual, expected} when the
-  // device gave another number of bytes than planned.
-  static Result<std::shared_ptr<PagePool>> create(tensor::Device& device, const Plan& plan);
+  // device gave another number of bytes than planned, or when eager objects do not add up to the
+  // planned bytes.
+  static Result<std::shared_ptr<PagePool>> create(tensor::Device& device, const Plan& plan,
+                                                  Commitment commitment = Commitment::kLazy);
   ~PagePool();
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
@@ -130,6 +138,7 @@ class PagePool {
   PagePool(tensor::Device& device, const Plan& plan) : device_(device), plan_(plan) {}
   Status lay_out();
   Status make_initial_block();
+  Status commit_all();
   // Gives one kept slot of the class back. Requires: the lock, n_kept > 0.
   Status release_one(ClassState& state);
   std::uint32_t pop_slot(ClassState& state);

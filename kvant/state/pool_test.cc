@@ -183,5 +183,36 @@ TEST(PagePool, AMillionPlannedPositionsCostOnlyWhatIsWritten) {
   EXPECT_LE(resident, needed + 4 * 4096);
 }
 
+TEST(PagePool, AnEagerOneHasAllItsMemoryAndReturnsItToStepsWithoutAsking) {
+  const Plan plan =
+      make_plan(
+          test::full_layout(4),
+          {.context = Tokens(40), .n_sequences = 2, .n_snapshots = 3, .max_rollback = Tokens(2)})
+          .value();
+  TestDevice device;
+  const auto lazy = PagePool::create(device, plan).value();
+  EXPECT_EQ(lazy->resident(), plan.geometry.block_bytes);
+  const auto eager = PagePool::create(device, plan, Commitment::kEager).value();
+  EXPECT_EQ(eager->resident(), plan.pool_bytes);
+  EXPECT_EQ(eager->used(), plan.geometry.block_bytes);
+  Sequence sequence = Sequence::create(eager, Tokens(40)).value();
+  device.fail_call(0, TestDevice::Failing::kFromThenOn);  // but copies are needed
+  EXPECT_FALSE(sequence.prepare(Tokens(40)));
+  device.stop_failing();
+  ASSERT_TRUE(sequence.prepare(Tokens(40)));
+  EXPECT_EQ(eager->resident(), plan.pool_bytes);
+}
+
+TEST(PagePool, AnEagerOneThatFailsIsReported) {
+  const Plan plan = make_plan(test::full_layout(4), {.context = Tokens(9)}).value();
+  for (std::int64_t k = 0;; ++k) {
+    TestDevice device;
+    device.fail_call(k, TestDevice::Failing::kOnce);
+    const auto pool = PagePool::create(device, plan, Commitment::kEager);
+    ASSERT_EQ(pool.has_value(), device.n_failures() == 0);
+    if (pool) break;
+  }
+}
+
 }  // namespace
 }  // namespace kvant::state

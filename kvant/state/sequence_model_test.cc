@@ -174,6 +174,33 @@ TEST(SequenceModel, EveryStoryOfFourOperationsWithTwoPositionsToTakeBack) {
   play_all(rollback_world(2, 11, 2), 4);
 }
 
+// Rings, windows and groups of 2 to 4 positions with compressed rows of ratio 2 and 4.
+World small_world(std::int64_t window, std::int64_t ratio) {
+  static constexpr std::array kFew = {kTakingBack[0], kTakingBack[2],  kTakingBack[5],
+                                      kTakingBack[9], kTakingBack[10], kTakingBack[11],
+                                      kTakingBack[12]};
+  World world = rollback_world(4, 9, 1);
+  world.operations = kFew;
+  auto& layers = world.layout.layers;
+  layers[1].components[0].window = Tokens(window);
+  layers[1].components[1].ratio = ratio;
+  layers[3].components[0].window = Tokens(window);
+  layers[3].components[1].window = Tokens(window);
+  layers[4].components[1].window = Tokens(window);
+  layers[4].components[1].group = Tokens(window);
+  return world;
+}
+
+TEST(SequenceModel, EveryStoryOfSixOperationsInAWorldOfWindowThreeAndRatioTwo) {
+  play_all(small_world(3, 2), 6);
+}
+
+TEST(SequenceModel, EveryStoryOfFiveOperationsInWorldsOfWindowsTwoToFour) {
+  for (const std::int64_t window : {2, 3, 4}) {
+    for (const std::int64_t ratio : {1, 2, 4}) play_all(small_world(window, ratio), 5);
+  }
+}
+
 TEST(SequenceModel, EveryStoryOfFourShiftsAndSteps) { play_all(shift_world(4, 12), 4); }
 
 RC_GTEST_PROP(SequenceModel, LongStories, ()) {

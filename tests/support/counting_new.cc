@@ -10,9 +10,10 @@
 namespace {
 
 std::atomic<std::int64_t> n_calls{0};
+std::atomic<std::int64_t> failing_call{-1};
 
 void* counted(std::size_t bytes, std::size_t alignment) noexcept {
-  n_calls.fetch_add(1, std::memory_order_relaxed);
+  if (n_calls.fetch_add(1, std::memory_order_relaxed) == failing_call.load()) return nullptr;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   return std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
 }
@@ -27,6 +28,10 @@ constexpr std::size_t kUsual = alignof(std::max_align_t);
 }  // namespace
 
 std::int64_t kvant::test::n_allocations() { return n_calls.load(); }
+
+void kvant::test::fail_allocation(std::int64_t k) {
+  failing_call.store(k < 0 ? -1 : n_calls.load() + k);
+}
 
 void* operator new(std::size_t bytes) { return counted_or_throw(bytes, kUsual); }
 void* operator new[](std::size_t bytes) { return counted_or_throw(bytes, kUsual); }

@@ -10,4 +10,7 @@ namespace kvant::test {
 // Threads: any.
 std::int64_t n_allocations();
 
+// Lets the k-th call of operator new from now on (from 0) fail, once; negative: none.
+void fail_allocation(std::int64_t k);
+
 }  // namespace kvant::test

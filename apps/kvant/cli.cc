@@ -182,6 +182,9 @@ void set_up(CLI::App& verb, PlanOptions& plan) {
             {.least = 1, .most = engine::kMaxSequences},
             [&plan](std::int64_t n) { plan.n_sequences = n; })
       ->default_str("1");
+  add_whole(verb, {"--rollback", "Positions that can be taken back exactly, for speculation"},
+            {.least = 0, .most = 1 << 20}, [&plan](std::int64_t n) { plan.rollback = Tokens(n); })
+      ->default_str("0");
   add_threads(verb, plan.n_threads);
   add_switch(verb, {"--all", "A line for every layer"}, [&plan] { plan.every_layer = true; });
   add_json(verb, plan.output);

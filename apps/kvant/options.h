@@ -79,6 +79,7 @@ struct PlanOptions {
   StateOptions state;
   std::optional<Bytes> budget;
   std::optional<std::int64_t> n_sequences;  // none: 1, or the most with a budget and a context
+  Tokens rollback{0};                       // last positions that can be taken back
   int n_threads = 0;
   bool every_layer = false;  // else layers of one shape share a line
   OutputForm output = OutputForm::kText;

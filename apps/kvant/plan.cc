@@ -39,6 +39,7 @@ NamedResult<engine::MemoryPlan> make_plan(const Config& config, const PlanOption
   engine::MemoryOptions memory = memory_options(options.state);
   if (!options.state.kv.given) memory.keys = memory.values = usual_rows;
   memory.n_sequences = options.n_sequences.value_or(1);
+  memory.max_rollback = options.rollback;
   memory.n_threads = threads_or_default(options.n_threads);
   // A plan for another machine is no error; only a limit that somebody gave can be broken.
   if (!memory.memory_limit) {

@@ -78,6 +78,8 @@ Json::Object plan_json(const PlanReport& report) {
                          {"logical_bytes", state.logical_bytes},
                          {"logical_snapshot_bytes", state.logical_fixed_bytes()},
                          {"diverging_bytes", diverging_bytes(state)},
+                         {"rollback_positions", state.request.max_rollback},
+                         {"rollback_bytes", state.rollback_bytes()},
                          {"context_shift", shift_json(state.layout)},
                          {"pages_bytes", state.page_bytes},
                          {"recurrent_bytes", state.recurrent_bytes},

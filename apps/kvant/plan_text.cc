@@ -216,6 +216,11 @@ std::string plan_text(const PlanReport& report, const PlanOptions& options) {
       "all but rows in pages, what other engines copy for a snapshot: {} bytes\n"
       "copied when a sequence goes on after a snapshot or fork: at most {} bytes\n",
       plan.logical_fixed_bytes().value(), diverging_bytes(plan).value());
+  if (plan.request.max_rollback > Tokens(0)) {
+    out += fmt::format("the last {} can be taken back: {} bytes of the pool are for that\n",
+                       counted(plan.request.max_rollback.value(), "position"),
+                       plan.rollback_bytes().value());
+  }
   return out + shift_text(plan.layout);
 }
 

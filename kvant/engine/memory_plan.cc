@@ -29,7 +29,8 @@ state::PlanRequest request_of(const MemoryOptions& options, Tokens context) {
   state::PlanRequest request{.context = context,
                              .n_sequences = options.n_sequences,
                              .n_snapshots = options.n_snapshots,
-                             .max_step = std::min(options.chunk, context)};
+                             .max_step = std::min(options.chunk, context),
+                             .max_rollback = options.max_rollback};
   // A sequence that drops tokens may leave all its pages to a snapshot and fill others.
   if (options.policy.on_full != OnFull::kError) request.n_sequences += options.n_snapshots;
   if (options.policy.on_full == OnFull::kShift) {

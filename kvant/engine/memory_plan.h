@@ -27,6 +27,7 @@ struct MemoryOptions {
   Rows logit_rows{1};  // logits computed at a time
   std::int64_t n_sequences = 1;
   std::int64_t n_snapshots = 0;  // kept while their sequences go on
+  Tokens max_rollback{0};        // last positions that can be taken back
   int n_threads = 1;
   ContextPolicy policy = {};  // kShift takes a little more memory, in models that can shift
   std::optional<Bytes> memory_limit = {};  // default: the machine's memory

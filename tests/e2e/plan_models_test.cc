@@ -218,6 +218,24 @@ TEST(PlanOfModels, LayersThatCannotShiftAreNamedWithTheReason) {
   EXPECT_THAT(plan(tinyworld()).out, HasSubstr("context shift: possible"));
 }
 
+// A position more in every ring and of every compressor's rows, in the sequence's block and in that
+// of the initial values.
+TEST(PlanOfModels, WhatARollbackTakesIsPlannedAndTold) {
+  const Folder folder;
+  const std::string model = folder.write("config.json", small_deepseek().dump());
+  const json none = planned(model, {"--ctx", "1024"});
+  const json eight = planned(model, {"--ctx", "1024", "--rollback", "8"});
+  EXPECT_EQ(none.at("rollback_bytes"), 0);
+  EXPECT_EQ(eight.at("rollback_positions"), 8);
+  const std::int64_t windows = 3 * 32 * 2;
+  const std::int64_t states = (2 * 64 + 2 * 32 + 2 * 32) * 4;
+  EXPECT_EQ(eight.at("rollback_bytes"), 2 * 8 * (windows + states));
+  EXPECT_EQ(eight.at("logical_bytes"), none.at("logical_bytes"));
+  EXPECT_EQ(eight.at("pool_bytes").get<std::int64_t>() - none.at("pool_bytes").get<std::int64_t>(),
+            2 * 8 * (windows + states));
+  EXPECT_THAT(plan(model, {"--rollback", "8"}).out, HasSubstr("the last 8 positions can be taken"));
+}
+
 TEST(PlanOfModels, ABudgetGivesTheLongestContext) {
   const std::string budget = "1000000000";
   const json out = planned(flash(), {"--budget", budget});

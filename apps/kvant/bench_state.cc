@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "kvant/base/clock.h"
 #include "kvant/state/declarations.h"
 #include "kvant/state/live.h"
 #include "kvant/state/sequence.h"
+#include "kvant/state/state_file_writer.h"
 #include "kvant/tensor/buffer.h"
 #include "kvant/tensor/device.h"
 
@@ -83,33 +85,79 @@ Status measure_large(std::int64_t n_rounds, StateFigures& figures) {
   return ok();
 }
 
-// What the first step after a snapshot copies, at positions where much or little is live.
-Status measure_diverging(std::int64_t n_rounds, StateFigures& figures) {
+// Two buffers of `bytes` that plain copies go between.
+struct Buffers {
+  static Result<Buffers> create(Bytes bytes) {
+    Buffers buffers;
+    buffers.from = KVANT_TRY(tensor::Buffer<std::byte>::create(Elements(bytes.value())));
+    buffers.to = KVANT_TRY(tensor::Buffer<std::byte>::create(Elements(bytes.value())));
+    return buffers;
+  }
+
+  // Copies and makes the copy matter to the next one.
+  Status copy(Bytes bytes) {
+    std::memcpy(to.data(), from.data(), bytes.size());
+    from[0] = to[bytes.size() - 1];
+    return ok();
+  }
+
+  tensor::Buffer<std::byte> from{};
+  tensor::Buffer<std::byte> to{};
+};
+
+// The first step after a snapshot: what is live of the block, and the rows of the open page.
+Status measure_divergence(state::Sequence& sequence, std::int64_t n_rounds, StateFigures& figures) {
+  const auto here = KVANT_TRY(sequence.snapshot());
+  const state::Plan& plan = sequence.pool()->plan();
+  const std::int64_t n_sealed = sequence.position().value() / plan.layout.page_positions.value();
+  CopyFigures copy{.position = sequence.position()};
+  copy.bytes =
+      state::live_bytes(plan, copy.position) - plan.geometry.groups.front().page_bytes * n_sealed;
+  auto buffers = KVANT_TRY(Buffers::create(copy.bytes));
+  for (std::int64_t i = 0; i < 10 * n_rounds; ++i) {
+    KVANT_TRY(timed(copy.engine, [&] { return sequence.prepare(Tokens(1)); }));
+    sequence.poison();
+    KVANT_TRY(sequence.restore(here));
+    KVANT_TRY(timed(copy.plain, [&] { return buffers.copy(copy.bytes); }));
+  }
+  figures.diverging.push_back(std::move(copy));
+  return ok();
+}
+
+Status write_file(const state::Snapshot& snapshot, std::span<std::byte> out) {
+  auto writer = KVANT_TRY(state::StateFileWriter::create(snapshot, {}));
+  return writer.write(out);
+}
+
+Status measure_files(state::Sequence& sequence, std::int64_t n_rounds, StateFigures& figures) {
+  const auto here = KVANT_TRY(sequence.snapshot());
+  CopyFigures write{.position = here.position()};
+  CopyFigures load = write;
+  const auto sized = KVANT_TRY(state::StateFileWriter::create(here, {}));
+  write.bytes = load.bytes = sized.payload_bytes();
+  auto buffers = KVANT_TRY(Buffers::create(sized.bytes()));
+  auto file = KVANT_TRY(tensor::Buffer<std::byte>::create(Elements(sized.bytes().value())));
+  for (std::int64_t i = 0; i < 5 * n_rounds; ++i) {
+    KVANT_TRY(timed(write.engine, [&] { return write_file(here, file.span()); }));
+    KVANT_TRY(timed(write.plain, [&] { return buffers.copy(write.bytes); }));
+    KVANT_TRY(timed(load.engine, [&] { return state::load_state(sequence, file.span(), {}); }));
+    KVANT_TRY(timed(load.plain, [&] { return buffers.copy(load.bytes); }));
+    KVANT_TRY(sequence.restore(here));
+  }
+  figures.serialised.push_back(std::move(write));
+  figures.loaded.push_back(std::move(load));
+  return ok();
+}
+
+// Copies, at positions where much or little of a compressor's state is live.
+Status measure_copies(std::int64_t n_rounds, StateFigures& figures) {
   const auto pool = KVANT_TRY(make_pool(state::plan_deepseek_v4(
-      flash_shape(), {.context = Tokens(8192), .n_sequences = 1, .n_snapshots = 2})));
+      flash_shape(), {.context = Tokens(8192), .n_sequences = 2, .n_snapshots = 2})));
   auto sequence = KVANT_TRY(state::Sequence::create(pool, Tokens(8192)));
   for (const std::int64_t position : {4096, 4096 + 32, 4096 + 127}) {
     KVANT_TRY(advance_to(sequence, Tokens(position)));
-    const auto here = KVANT_TRY(sequence.snapshot());
-    CopyFigures copy{.position = Position(position)};
-    // Rings and compressor states, and the rows of the open page.
-    const Bytes live = state::live_bytes(pool->plan(), Position(position));
-    const Bytes sealed = pool->geometry().groups[0].page_bytes *
-                         (position / pool->plan().layout.page_positions.value());
-    copy.bytes = live - sealed;
-    auto from = KVANT_TRY(tensor::Buffer<std::uint8_t>::create(Elements(copy.bytes.value())));
-    auto to = KVANT_TRY(tensor::Buffer<std::uint8_t>::create(Elements(copy.bytes.value())));
-    for (std::int64_t i = 0; i < 10 * n_rounds; ++i) {
-      KVANT_TRY(timed(copy.engine, [&] { return sequence.prepare(Tokens(1)); }));
-      sequence.poison();
-      KVANT_TRY(sequence.restore(here));
-      KVANT_TRY(timed(copy.plain, [&] {
-        std::memcpy(to.data(), from.data(), copy.bytes.size());
-        return ok();
-      }));
-      from[static_cast<std::size_t>(i)] = to[static_cast<std::size_t>(i + 1)];
-    }
-    figures.diverging.push_back(std::move(copy));
+    KVANT_TRY(measure_divergence(sequence, n_rounds, figures));
+    KVANT_TRY(measure_files(sequence, n_rounds, figures));
   }
   return ok();
 }
@@ -157,7 +205,7 @@ double CopyFigures::least(const Series& series) {
 NamedResult<StateFigures> measure_state(std::int64_t n_rounds) {
   StateFigures figures;
   KVANT_TRY(measure_large(n_rounds, figures));
-  KVANT_TRY(measure_diverging(n_rounds, figures));
+  KVANT_TRY(measure_copies(n_rounds, figures));
   KVANT_TRY(measure_shifts(n_rounds, figures));
   return figures;
 }
@@ -170,11 +218,16 @@ std::string state_text(const StateFigures& figures) {
   out += line("fork", figures.fork, "");
   out += line("step", figures.step, "prepare and commit of one token");
   out += line("rollback", figures.rollback, "8 positions taken back");
-  for (const CopyFigures& copy : figures.diverging) {
-    out += line("diverge", copy.engine,
-                fmt::format("{} bytes copied at position {}, {:.2f} x memcpy", copy.bytes.value(),
-                            copy.position.value(), copy.ratio()));
-  }
+  const auto add = [&](const char* name, const char* what, std::span<const CopyFigures> copies) {
+    for (const CopyFigures& copy : copies) {
+      out += line(name, copy.engine,
+                  fmt::format("{} bytes {} at position {}, {:.2f} x memcpy", copy.bytes.value(),
+                              what, copy.position.value(), copy.ratio()));
+    }
+  };
+  add("diverge", "copied", figures.diverging);
+  add("serialise", "written to memory", figures.serialised);
+  add("load", "checked and loaded", figures.loaded);
   for (const auto& shift : figures.shifts) {
     out += line(
         "shift", shift.seconds,
@@ -184,14 +237,17 @@ std::string state_text(const StateFigures& figures) {
 }
 
 Json::Object state_json(const StateFigures& figures) {
-  Json::Array diverging;
-  for (const CopyFigures& copy : figures.diverging) {
-    diverging.emplace_back(Json::Object{{"position", copy.position.value()},
-                                        {"bytes", copy.bytes},
-                                        {"seconds", seconds_json(copy.engine)},
-                                        {"memcpy_seconds", seconds_json(copy.plain)},
-                                        {"ratio", copy.ratio()}});
-  }
+  const auto copies_json = [](std::span<const CopyFigures> copies) {
+    Json::Array array;
+    for (const CopyFigures& copy : copies) {
+      array.emplace_back(Json::Object{{"position", copy.position.value()},
+                                      {"bytes", copy.bytes},
+                                      {"seconds", seconds_json(copy.engine)},
+                                      {"memcpy_seconds", seconds_json(copy.plain)},
+                                      {"ratio", copy.ratio()}});
+    }
+    return array;
+  };
   Json::Array shifts;
   for (const auto& shift : figures.shifts) {
     shifts.emplace_back(
@@ -203,7 +259,9 @@ Json::Object state_json(const StateFigures& figures) {
           {"fork_seconds", seconds_json(figures.fork)},
           {"step_seconds", seconds_json(figures.step)},
           {"rollback_seconds", seconds_json(figures.rollback)},
-          {"diverging", std::move(diverging)},
+          {"diverging", copies_json(figures.diverging)},
+          {"serialised", copies_json(figures.serialised)},
+          {"loaded", copies_json(figures.loaded)},
           {"shifts", std::move(shifts)}};
 }
 

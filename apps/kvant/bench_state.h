@@ -27,9 +27,11 @@ struct StateFigures {
   Bytes live{0};        // its live bytes
   Series snapshot{};    // seconds each
   Series fork{};
-  Series step{};      // prepare and commit of one token
-  Series rollback{};  // and the steps are taken again
-  std::vector<CopyFigures> diverging{};
+  Series step{};                          // prepare and commit of one token
+  Series rollback{};                      // and the steps are taken again
+  std::vector<CopyFigures> diverging{};   // what the first step after a snapshot copies
+  std::vector<CopyFigures> serialised{};  // compact files in memory, checksums included
+  std::vector<CopyFigures> loaded{};      // and back
   struct Shift {
     Tokens positions{0};
     Series seconds{};

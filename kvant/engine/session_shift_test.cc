@@ -33,11 +33,13 @@ struct Shape {
   codec::Kind keys = codec::Kind::kF16;
   codec::Kind values = codec::Kind::kF16;
   std::int64_t n_snapshots = 0;
+  std::optional<Tokens> start = {};
 };
 
 NamedResult<std::unique_ptr<Session>> create(const Shape& shape) {
   return Session::create(tiny_model(), *create_machine(shape.n_threads),
                          {.context = Tokens(shape.context),
+                          .start = shape.start,
                           .keys = shape.keys,
                           .values = shape.values,
                           .chunk = Tokens(shape.chunk),
@@ -182,6 +184,20 @@ TEST(SessionShift, ChunksThreadsAndTheWayTokensComeInLeaveNoTrace) {
     ASSERT_TRUE(told->append({&id, 1}));
   }
   EXPECT_EQ(logits_of(*told), expected);
+}
+
+TEST(SessionShift, AStateThatGrowsAfterAShiftHasTheBitsOfAWholeOne) {
+  std::vector<std::vector<float>> logits;
+  for (const std::optional<Tokens> start : {std::optional<Tokens>(), std::optional(Tokens(64))}) {
+    auto session = make({.context = 400, .keep = 5, .start = start});
+    ASSERT_TRUE(session->append(prompt(60)));
+    ASSERT_TRUE(session->append(prompt(390)));  // drops before it grows
+    EXPECT_EQ(session->figures().n_shifts, 1);
+    EXPECT_EQ(session->lineage(), state::Lineage::kDerived);
+    generate(*session, 100);
+    logits.push_back(logits_of(*session));
+  }
+  EXPECT_EQ(logits[0], logits[1]);
 }
 
 TEST(SessionShift, APromptDropsOldTokensAndNeverItsOwn) {

@@ -33,12 +33,7 @@ state::PlanRequest request_of(const MemoryOptions& options, Tokens context) {
                              .max_rollback = options.max_rollback};
   // A sequence that drops tokens may leave all its pages to a snapshot and fill others.
   if (options.policy.on_full != OnFull::kError) request.n_sequences += options.n_snapshots;
-  if (options.policy.on_full == OnFull::kShift) {
-    request.shifts = state::Shifts::kPlanned;
-    // A full sequence that closes a hole copies the rows around it into a page, which is the same
-    // as what one snapshot needs, before it lets go of theirs.
-    request.n_snapshots += options.n_sequences;
-  }
+  if (options.policy.on_full == OnFull::kShift) request.shifts = state::Shifts::kPlanned;
   return request;
 }
 

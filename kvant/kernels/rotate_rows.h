@@ -7,7 +7,7 @@
 //
 // Rejected: turning by the old position back and by the new one forth, which rounds twice.
 //
-// Source: the shift of the LFM2 seed (shift_kv_with_rope); its cases are in rotate_rows_test.cc.
+// Source: shift_kv_with_rope of cera 0.2.6, whose cases are in rotate_rows_test.cc.
 #pragma once
 
 #include "kvant/kernels/kernel_table.h"

@@ -131,7 +131,7 @@ Pages pages_of(const PageGroup& group, const PlanRequest& request, Tokens page_p
   const std::int64_t page = page_positions.value();
   const std::int64_t context = request.context.value();
   const std::int64_t all = (context - 1) / page + 1;
-  const std::int64_t holes = request.shifts == Shifts::kPlanned ? 1 : 0;
+  const std::int64_t holes = request.shifts == Shifts::kPlanned ? 2 : 0;
   if (group.window == Tokens(0)) return Pages(all + holes);
   std::optional<std::int64_t> live = -1;  // the window holds the first position of the step
   for (const Tokens part : {group.window, request.max_rollback, request.max_step}) {

@@ -32,7 +32,9 @@ namespace kvant::state {
 // Whether sequences may drop positions in the middle (Sequence::shift).
 enum class Shifts : std::uint8_t {
   kNone,
-  kPlanned,  // one page more a group and sequence: holes may make up to a page
+  // Two pages more a group and sequence: holes may make up to a page, and closing one takes a page
+  // before it gives two back.
+  kPlanned,
 };
 
 struct PlanRequest {

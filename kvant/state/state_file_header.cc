@@ -206,7 +206,17 @@ Result<std::vector<FileSection>> read_sections(const schema::Header& from) {
   return sections;
 }
 
+// The verifier of FlatBuffers 2 does not ask whether the structs of a vector lie where the
+// processor wants their numbers.
+template <class Struct>
+bool is_aligned(const flatbuffers::Vector<const Struct*>& structs) {
+  return reinterpret_cast<std::uintptr_t>(structs.Data()) % alignof(Struct) == 0;
+}
+
 Result<StateFileHeader> read_header(const schema::Header& from) {
+  const bool all_aligned = is_aligned(*from.runs()) && is_aligned(*from.components()) &&
+                           is_aligned(*from.pieces()) && is_aligned(*from.sections());
+  if (!all_aligned) return bad_format();
   if (from.form() > static_cast<std::uint8_t>(StateForm::kFull)) return bad_format();
   if (from.lineage() > static_cast<std::uint8_t>(Lineage::kDerived)) return bad_format();
   StateFileHeader header;

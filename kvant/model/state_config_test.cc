@@ -173,7 +173,8 @@ TEST(StateConfig, Lfm2LayersAttendOrKeepTheLastInputsOfAConvolution) {
 TEST(StateConfig, PublishedMixtureOfTheLfm2FamilyCostsWhatItsShapeSays) {
   json layer_types;
   for (int layer = 0; layer < 24; ++layer) layer_types.push_back("conv");
-  for (const std::size_t layer : {2U, 6U, 10U, 14U, 18U, 21U}) layer_types[layer] = "full_attention";
+  for (const std::size_t layer : {2U, 6U, 10U, 14U, 18U, 21U})
+    layer_types[layer] = "full_attention";
   const StateConfig config = parsed({{"model_type", "lfm2_moe"},
                                      {"num_hidden_layers", 24},
                                      {"hidden_size", 2048},

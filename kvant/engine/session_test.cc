@@ -149,6 +149,8 @@ TEST(Session, NothingToSampleFromIsAnError) {
   const auto refused = session->generate({}, sampler, [](TokenId) { return true; });
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kNoLogits);
+  const auto nothing = session->generate({.max_tokens = 0}, sampler, [](TokenId) { return true; });
+  EXPECT_EQ(nothing.value(), FinishReason::kLength) << "no tokens need no logits";
 }
 
 TEST(Session, ACancelledPromptStopsAfterAWholeChunkAndCanBeFinished) {

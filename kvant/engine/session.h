@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kvant/engine/context_policy.h"
@@ -28,6 +29,7 @@
 #include "kvant/engine/runner.h"
 #include "kvant/engine/sampler.h"
 #include "kvant/model/loader.h"
+#include "kvant/state/fingerprint.h"
 
 namespace kvant::engine {
 
@@ -97,6 +99,20 @@ class Session {
   // Back to position 0; capacity and memory are kept.
   NamedStatus reset();
 
+  // Writes all of the session to a state file, which then appears whole: the state in its compact
+  // form, tokens with the pending one, last logits. Only its owner may read it.
+  // Errors, each with the path: kPoisoned; those of base/new_file.h; kOutOfMemory. The session goes
+  // on as before.
+  // Cost: the first save or load also reads all weights, for the fingerprint.
+  NamedStatus save(const std::string& path);
+  // Goes on from such a file, whatever context it was made with; drops what the session held.
+  // Errors, each with the path: those of MappedFile::open and state::StateFile; kBadFormat for a
+  // file without the tokens of its positions; kTokenOutOfRange; kShiftNotPlanned for the state of a
+  // context that was shifted when this session's policy is not to shift; those of growing. The
+  // session is then as it was before; empty if it was poisoned, or had to make room and the device
+  // failed.
+  NamedStatus load(const std::string& path);
+
   Position position() const { return sequence_.position(); }
   Tokens context() const { return plan_.state.request.context; }
   // Positions that the memory taken so far holds.
@@ -128,6 +144,8 @@ class Session {
   NamedStatus grow_for(Tokens positions);
   Status grow_to(Tokens capacity);
   NamedStatus rebuild(const state::ShiftRequest& dropped);
+  Status load_bytes(std::span<const std::byte> bytes);
+  Result<state::Fingerprint> fingerprint();
 
   std::shared_ptr<const model::LoadedModel> model_;
   MemoryPlan plan_;
@@ -138,6 +156,7 @@ class Session {
   std::optional<TokenId> pending_;
   std::vector<float> logits_;  // [vocab_size] once there are any
   Figures figures_;
+  std::optional<state::Fingerprint> fingerprint_;  // once a file has needed it
   std::atomic<bool> cancelled_{false};
 };
 

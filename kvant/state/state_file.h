@@ -111,6 +111,9 @@ class StateFile {
   Result<std::vector<TokenId>> tokens() const;
   Result<std::vector<float>> logits() const;
 
+  // Whether the file is of this layout and fingerprint. Errors: the first two of restore.
+  Status check(const Layout& layout, const Fingerprint& expected) const;
+
   // Makes a sequence remember what the file does; ends an open step, clears poison.
   // Errors, each before anything changes: kSnapshotPlanMismatch{layer, kind of the first component
   // that differs} for another layout; kFingerprintMismatch; kContextBound{actual: the file's

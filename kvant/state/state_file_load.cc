@@ -156,11 +156,16 @@ class Loader {
 
 }  // namespace
 
-Status StateFile::restore(Sequence& into, const Fingerprint& expected) const {
-  if (into.layout() != header_.layout) {
-    return first_difference(ErrorCode::kSnapshotPlanMismatch, into.layout(), header_.layout);
+Status StateFile::check(const Layout& layout, const Fingerprint& expected) const {
+  if (layout != header_.layout) {
+    return first_difference(ErrorCode::kSnapshotPlanMismatch, layout, header_.layout);
   }
   if (header_.fingerprint != expected) return Error{.code = ErrorCode::kFingerprintMismatch};
+  return ok();
+}
+
+Status StateFile::restore(Sequence& into, const Fingerprint& expected) const {
+  KVANT_TRY(check(into.layout(), expected));
   if (header_.position - Position(0) > into.capacity()) {
     return Error{.code = ErrorCode::kContextBound,
                  .actual = static_cast<std::uint64_t>(header_.position.value()),

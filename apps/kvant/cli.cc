@@ -148,9 +148,14 @@ void set_up(CLI::App& verb, RunOptions& run) {
   add_switch(verb, {"--parse-special", "Control tokens are spelled out in the prompt"}, [&run] {
     run.form = PromptForm::kRawSpecials;
   })->excludes(chat);
-  add_text(verb, {"--system", "System message of a chat"}, run.system)
-      ->type_name("TEXT")
-      ->needs(chat);
+  auto* system = add_text(verb, {"--system", "System message of a chat"}, run.system);
+  system->type_name("TEXT")->needs(chat);
+  add_path(verb, {"--load-state", "Go on from what --save-state wrote; the prompt may be left out"},
+           run.load_state)
+      ->type_name("FILE")
+      ->excludes(system);
+  add_path(verb, {"--save-state", "Write what the model remembers at the end"}, run.save_state)
+      ->type_name("FILE");
   add_reply(verb, run.stops, run.max_tokens);
   add_sampler(verb, run.sampler);
   add_context(verb, run.state);
@@ -248,7 +253,8 @@ void set_up(CLI::App& verb, EvalOptions& eval) {
 }
 
 void set_up(CLI::App& verb, InspectOptions& inspect) {
-  add_path(verb, {"FILE", "A safetensors file or a model directory"}, inspect.path)->required();
+  add_path(verb, {"FILE", "A safetensors file, a state file or a model directory"}, inspect.path)
+      ->required();
   add_json(verb, inspect.output);
 }
 
@@ -309,7 +315,8 @@ Complaint check(const engine::SamplerOptions& sampler) {
   return tried ? Complaint{} : Complaint(tried.error().detail());
 }
 Complaint check(const RunOptions& run) {
-  if (!run.prompt && !run.prompt_file) return "a prompt is needed: -p TEXT or -f FILE";
+  const bool may_start = run.prompt || run.prompt_file || run.load_state;
+  if (!may_start) return "a prompt is needed: -p TEXT or -f FILE";
   return first_of(check(run.state), check(run.sampler));
 }
 Complaint check(const ChatOptions& chat) {
@@ -343,7 +350,7 @@ class Parser {
     add("plan", "The exact memory that a context needs", plan_);
     add("verify", "Compare a model with its golden file, by every route", verify_);
     add("eval", "Perplexity of a text, or recall of facts at a distance", eval_);
-    add("inspect", "What is in a safetensors file or a model directory", inspect_);
+    add("inspect", "What is in a safetensors file, a state file or a model directory", inspect_);
     add("bench", "Measure this machine and check its arithmetic", bench_);
   }
 

@@ -1,16 +1,20 @@
-// kvant inspect: what is in a safetensors file or a model directory.
+// kvant inspect: what is in a safetensors file, a state file (inspect_state.cc) or a model
+// directory.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
+#include "apps/kvant/inspect_state.h"
 #include "apps/kvant/json.h"
 #include "apps/kvant/text.h"
 #include "apps/kvant/verbs.h"
+#include "kvant/base/file.h"
 #include "kvant/model/config.h"
 #include "kvant/model/safetensors.h"
 #include "kvant/model/weight_set.h"
+#include "kvant/state/state_file.h"
 
 namespace kvant::app {
 namespace {
@@ -74,6 +78,14 @@ Json::Object totals_json(const TotalsByType& totals) {
 }
 
 NamedResult<int> inspect_file(const InspectOptions& options, Streams& streams) {
+  {
+    const MappedFile bytes = KVANT_TRY(MappedFile::open(options.path));
+    if (state::StateFile::is_state_file(bytes.bytes())) {
+      const std::string text = KVANT_TRY(describe_state_file(bytes, options.output));
+      streams.print(text);
+      return kOk;
+    }
+  }
   const auto file = KVANT_TRY(model::SafetensorsFile::open(options.path));
   TotalsByType totals;
   for (const model::TensorInfo& tensor : file.tensors()) count(tensor, totals);

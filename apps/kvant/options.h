@@ -54,6 +54,8 @@ struct RunOptions {
   engine::SamplerOptions sampler;
   std::optional<std::string> prompt;       // one of these two
   std::optional<std::string> prompt_file;  // "-": standard input
+  std::optional<std::string> load_state;   // goes on from this file; then no prompt is needed
+  std::optional<std::string> save_state;
   PromptForm form = PromptForm::kRaw;
   std::optional<std::string> system;  // a chat's first message
   std::vector<std::string> stops;

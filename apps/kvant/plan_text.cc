@@ -45,37 +45,6 @@ std::vector<Line> lines_of(const state::Plan& plan, bool every_layer) {
   return lines;
 }
 
-// The end of the longest run from `begin` whose layers are `step` apart.
-std::size_t end_of_run(const std::vector<std::int64_t>& layers, std::size_t begin,
-                       std::int64_t step) {
-  std::size_t end = begin + 1;
-  while (end < layers.size() && layers[end] == layers[end - 1] + step) end += 1;
-  return end;
-}
-
-// "0-9" for neighbours, "2 4 .. 42" for many that are two apart, "2 5 8" for others.
-std::string layers_text(const std::vector<std::int64_t>& layers) {
-  constexpr std::size_t kShortestRange = 3;
-  constexpr std::size_t kShortestStride = 6;
-  std::string out;
-  for (std::size_t i = 0; i < layers.size();) {
-    if (!out.empty()) out += ' ';
-    const std::size_t range = end_of_run(layers, i, 1);
-    const std::size_t stride = end_of_run(layers, i, 2);
-    if (range - i >= kShortestRange) {
-      out += fmt::format("{}-{}", layers[i], layers[range - 1]);
-      i = range;
-    } else if (stride - i >= kShortestStride) {
-      out += fmt::format("{} {} .. {}", layers[i], layers[i + 1], layers[stride - 1]);
-      i = stride;
-    } else {
-      out += fmt::format("{}", layers[i]);
-      i += 1;
-    }
-  }
-  return out;
-}
-
 constexpr std::size_t kFirstNumber = 5;  // columns from here on are numbers
 using Row = std::array<std::string, 8>;
 

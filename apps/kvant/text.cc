@@ -36,6 +36,14 @@ double scale_of(std::string_view suffix) {
   return 0.0;
 }
 
+// The end of the longest run from `begin` whose layers are `step` apart.
+std::size_t end_of_run(const std::vector<std::int64_t>& layers, std::size_t begin,
+                       std::int64_t step) {
+  std::size_t end = begin + 1;
+  while (end < layers.size() && layers[end] == layers[end - 1] + step) end += 1;
+  return end;
+}
+
 }  // namespace
 
 std::string bytes_text(Bytes bytes) {
@@ -67,6 +75,28 @@ std::optional<double> parse_number(std::string_view text) { return parse_whole<d
 
 std::string counted(std::int64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+std::string layers_text(const std::vector<std::int64_t>& layers) {
+  constexpr std::size_t kShortestRange = 3;
+  constexpr std::size_t kShortestStride = 6;
+  std::string out;
+  for (std::size_t i = 0; i < layers.size();) {
+    if (!out.empty()) out += ' ';
+    const std::size_t range = end_of_run(layers, i, 1);
+    const std::size_t stride = end_of_run(layers, i, 2);
+    if (range - i >= kShortestRange) {
+      out += fmt::format("{}-{}", layers[i], layers[range - 1]);
+      i = range;
+    } else if (stride - i >= kShortestStride) {
+      out += fmt::format("{} {} .. {}", layers[i], layers[i + 1], layers[stride - 1]);
+      i = stride;
+    } else {
+      out += fmt::format("{}", layers[i]);
+      i += 1;
+    }
+  }
+  return out;
 }
 
 }  // namespace kvant::app

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvant/base/units.h"
 
@@ -23,5 +24,8 @@ std::optional<double> parse_number(std::string_view text);
 
 // "2 tokens", "1 token"
 std::string counted(std::int64_t n, std::string_view noun);
+
+// "0-9" for neighbours, "2 4 .. 42" for many that are two apart, "2 5 8" for others.
+std::string layers_text(const std::vector<std::int64_t>& layers);
 
 }  // namespace kvant::app

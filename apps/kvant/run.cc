@@ -46,7 +46,7 @@ NamedResult<std::string> read_standard_input() {
 
 // Nothing when there is none: a loaded state can go on by itself.
 NamedResult<std::optional<std::string>> read_prompt(const RunOptions& options) {
-  if (options.prompt) return std::optional(*options.prompt);
+  if (options.prompt) return options.prompt;
   if (!options.prompt_file) return std::optional<std::string>();
   const bool is_standard_input = *options.prompt_file == "-";
   return std::optional(KVANT_TRY(is_standard_input

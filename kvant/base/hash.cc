@@ -12,8 +12,8 @@ namespace {
 
 // The first call chooses, without a lock of its own.
 void choose_kernels() {
-  static const std::uint64_t chosen = XXH3_128bits(nullptr, 0).low64;
-  static_cast<void>(chosen);
+  static const std::uint64_t kChosen = XXH3_128bits(nullptr, 0).low64;
+  static_cast<void>(kChosen);
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ Status Session::load_bytes(std::span<const std::byte> bytes) {
     if (const NamedStatus emptied = reset(); !emptied) return emptied.error().error();
     restored = file.restore(sequence_, expected);
   }
-  KVANT_TRY(std::move(restored));
+  KVANT_TRY(restored);
   // Within the capacities reserved at start: a state that fits the context has no more tokens.
   tokens_.assign(tokens.begin(), tokens.begin() + header.position.value());
   logits_.assign(logits.begin(), logits.end());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kvant/state/sequence.h"
+#include "tests/support/counting_new.h"
 #include "tests/support/state_driver.h"
 #include "tests/support/state_files.h"
 #include "tests/support/state_worlds.h"
@@ -234,6 +235,35 @@ TEST(StateFileFaults, OfTheDeviceChangeNothing) {
   }
   EXPECT_EQ(test::compare_all(world.story.sequence, test::without_history(world.source_remembered)),
             "");
+}
+
+// The k-th request of the heap fails, for every k.
+TEST(StateFileFaults, OfTheHeapChangeNothing) {
+  World world(test::full_layout(4));
+  std::int64_t k = 0;
+  for (bool loaded = false; !loaded; ++k) {
+    test::fail_allocation(k);
+    const Status status = load_state(world.story.sequence, world.file, fingerprint_for_tests());
+    test::fail_allocation(-1);
+    loaded = status.has_value();
+    if (loaded) break;
+    ASSERT_EQ(status.error().code, ErrorCode::kOutOfMemory) << k;
+    ASSERT_EQ(world.story.compare(), "") << k;
+  }
+  EXPECT_GT(k, 20);
+
+  const Snapshot snapshot = world.story.sequence.snapshot().value();
+  FileBytes out(world.file.size());
+  for (k = 0;; ++k) {
+    test::fail_allocation(k);
+    auto writer = StateFileWriter::create(snapshot, {.fingerprint = fingerprint_for_tests()});
+    const Status status = writer ? writer->write(std::span(out)) : Status(writer.error());
+    test::fail_allocation(-1);
+    if (status) break;
+    ASSERT_EQ(status.error().code, ErrorCode::kOutOfMemory) << k;
+  }
+  EXPECT_GT(k, 20);
+  EXPECT_EQ(out, world.file);
 }
 
 // Takes pieces in order, and fails when told to.

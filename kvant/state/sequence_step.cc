@@ -203,12 +203,13 @@ Status Sequence::reset(KeptPages kept) noexcept {
 
 // The own block with initial values, or the shared one if it has no own.
 PoolRef Sequence::reset_block() noexcept {
-  const PoolRef initial = pool_->initial_block();
+  PoolRef initial = pool_->initial_block();
   if (!contents_.block || !contents_.block.is_unique()) return initial;
   const Geometry& geometry = pool_->geometry();
   const Status done = copy_live_block(pool_->device(), {}, {&geometry, initial.data()},
                                       {&geometry, contents_.block.data()});
-  return done ? std::move(contents_.block) : initial;
+  if (!done) return initial;
+  return std::move(contents_.block);
 }
 
 void prepare_all(std::span<Sequence* const> sequences, std::span<const Tokens> counts,

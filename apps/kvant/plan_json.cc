@@ -77,7 +77,7 @@ Json::Object plan_json(const PlanReport& report) {
                          {"logical_buffers", buffers_json(report.buffers)},
                          {"logical_bytes", state.logical_bytes},
                          {"logical_snapshot_bytes", state.logical_fixed_bytes()},
-                         {"diverging_bytes", diverging_bytes(state)},
+                         {"diverging_bytes", state.diverging_bytes},
                          {"rollback_positions", state.request.max_rollback},
                          {"rollback_bytes", state.rollback_bytes()},
                          {"context_shift", shift_json(state.layout)},

@@ -7,9 +7,8 @@
 namespace kvant::app {
 
 Bytes pool_bytes_of(const state::Plan& plan, std::size_t component) {
-  constexpr std::int64_t kAlignment = 64;  // where the next component begins (geometry.h)
   const state::Placed& placed = plan.geometry.components[component];
-  const Bytes padded((placed.bytes.value() + kAlignment - 1) / kAlignment * kAlignment);
+  const Bytes padded = state::padded(placed.bytes);
   if (placed.group < 0) return padded;
   return padded * plan.group_pages[static_cast<std::size_t>(placed.group)].value();
 }
@@ -20,20 +19,12 @@ Bytes pool_bytes_of_sequence(const state::Plan& plan) {
   return sum;
 }
 
-Bytes diverging_bytes(const state::Plan& plan) {
-  Bytes sum = plan.geometry.block_bytes;
-  for (const state::PageGroup& group : plan.geometry.groups) sum += group.page_bytes;
-  return sum;
-}
-
 std::vector<ShiftBar> shift_bars(const state::Layout& layout) {
   std::vector<ShiftBar> bars;
   for (std::size_t layer = 0; layer < layout.layers.size(); ++layer) {
     for (const state::ComponentSpec& spec : layout.layers[layer].components) {
-      // Asked of each component alone, since of a layout only the first obstacle is told.
-      const auto obstacle = state::shift_obstacle({.layers = {{.components = {spec}}}});
-      if (!obstacle) continue;
-      const std::string_view reason = state::reason_of(*obstacle);
+      const std::string_view reason = state::shift_refusal(spec);
+      if (reason.empty()) continue;
       auto same = std::ranges::find_if(
           bars, [&](const ShiftBar& bar) { return bar.kind == spec.kind && bar.reason == reason; });
       if (same == bars.end()) {

@@ -33,9 +33,6 @@ Bytes pool_bytes_of(const state::Plan& plan, std::size_t component);
 // The same of all components together.
 Bytes pool_bytes_of_sequence(const state::Plan& plan);
 
-// What one sequence copies at most when it goes on after a snapshot or a fork.
-Bytes diverging_bytes(const state::Plan& plan);
-
 // Equal components of some layers that keep a context from shifting.
 struct ShiftBar {
   std::string_view reason;

@@ -184,7 +184,7 @@ std::string plan_text(const PlanReport& report, const PlanOptions& options) {
   out += fmt::format(
       "all but rows in pages, what other engines copy for a snapshot: {} bytes\n"
       "copied when a sequence goes on after a snapshot or fork: at most {} bytes\n",
-      plan.logical_fixed_bytes().value(), diverging_bytes(plan).value());
+      plan.logical_fixed_bytes().value(), plan.diverging_bytes.value());
   if (plan.request.max_rollback > Tokens(0)) {
     out += fmt::format("the last {} can be taken back: {} bytes of the pool are for that\n",
                        counted(plan.request.max_rollback.value(), "position"),

@@ -107,10 +107,6 @@ NamedResult<std::unique_ptr<Session>> Session::create(
   }
 }
 
-std::size_t Session::chunk_tokens() const {
-  return static_cast<std::size_t>(plan_.workspace_shape.max_rows.value());
-}
-
 // One step: at most a chunk of tokens.
 NamedStatus Session::take(std::span<const TokenId> tokens, model::LogitsWanted wanted) {
   KeepLogits keep(logits_);
@@ -120,12 +116,14 @@ NamedStatus Session::take(std::span<const TokenId> tokens, model::LogitsWanted w
   return {};
 }
 
-NamedStatus Session::evaluate(std::span<const TokenId> tokens, const Progress& progress) {
+NamedStatus Session::evaluate(std::span<const TokenId> tokens, const Progress& progress,
+                              Cancelling cancelling) {
+  const auto chunk = static_cast<std::size_t>(plan_.workspace_shape.max_rows.value());
   for (std::size_t done = 0; done < tokens.size();) {
-    if (cancelled_.load(std::memory_order_relaxed)) {
+    if (cancelling == Cancelling::kAllowed && cancelled_.load(std::memory_order_relaxed)) {
       return NamedError(Error{.code = ErrorCode::kCancelled}, "prompt");
     }
-    const auto part = tokens.subspan(done, std::min(chunk_tokens(), tokens.size() - done));
+    const auto part = tokens.subspan(done, std::min(chunk, tokens.size() - done));
     done += part.size();
     const bool last = done == tokens.size();
     KVANT_TRY(take(part, last ? model::LogitsWanted::kLast : model::LogitsWanted::kNone));
@@ -173,13 +171,7 @@ NamedStatus Session::rebuild(const state::ShiftRequest& dropped) {
   logits_.clear();
   figures_.n_shifts += 1;
   figures_.n_rebuilds += left.empty() ? 0 : 1;
-  const std::span<const TokenId> all = left;
-  for (std::size_t done = 0; done < all.size();) {
-    const auto part = all.subspan(done, std::min(chunk_tokens(), all.size() - done));
-    done += part.size();
-    const bool last = done == all.size();
-    KVANT_TRY(take(part, last ? model::LogitsWanted::kLast : model::LogitsWanted::kNone));
-  }
+  KVANT_TRY(evaluate(left, {}, Cancelling::kIgnored));
   figures_.prefill_tokens += count(left);
   figures_.prefill_seconds += watch.seconds();
   return {};

@@ -137,9 +137,10 @@ class Session {
  private:
   Session(std::shared_ptr<const model::LoadedModel> model, MemoryPlan plan, Runner runner,
           state::Sequence sequence);
-  NamedStatus evaluate(std::span<const TokenId> tokens, const Progress& progress);
+  enum class Cancelling : std::uint8_t { kAllowed, kIgnored };
+  NamedStatus evaluate(std::span<const TokenId> tokens, const Progress& progress,
+                       Cancelling cancelling = Cancelling::kAllowed);
   NamedStatus take(std::span<const TokenId> tokens, model::LogitsWanted wanted);
-  std::size_t chunk_tokens() const;
   NamedStatus make_room(Tokens lacking);
   NamedStatus grow_for(Tokens positions);
   Status grow_to(Tokens capacity);

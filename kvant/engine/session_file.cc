@@ -1,5 +1,4 @@
 // Sessions to state files and back.
-#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -27,11 +26,9 @@ class FileSink final : public state::StateSink {
 
 // What a session must be able to do to go on from a state with so many position deltas.
 Status check_deltas(const std::vector<state::PositionRun>& runs, std::int64_t n_allowed) {
-  std::vector<std::int64_t> deltas;
-  for (const state::PositionRun& run : runs) {
-    if (std::ranges::find(deltas, run.delta) == deltas.end()) deltas.push_back(run.delta);
-  }
-  if (static_cast<std::int64_t>(deltas.size()) <= n_allowed) return ok();
+  std::int64_t n_deltas = 0;
+  state::for_each_delta(runs, [&](std::int64_t) { n_deltas += 1; });
+  if (n_deltas <= n_allowed) return ok();
   return Error{.code = ErrorCode::kShiftNotPlanned};
 }
 
@@ -95,11 +92,7 @@ Status Session::load_bytes(std::span<const std::byte> bytes) {
     return Error{.code = ErrorCode::kBadFormat};
   }
   KVANT_TRY(model::check_tokens(tokens, model_->config));
-  try {
-    KVANT_TRY(check_deltas(header.runs, plan_.workspace_shape.max_query_variants));
-  } catch (const std::bad_alloc&) {
-    return Error{.code = ErrorCode::kOutOfMemory};
-  }
+  KVANT_TRY(check_deltas(header.runs, plan_.workspace_shape.max_query_variants));
   const NamedStatus grown = grow_for(header.position - Position(0));
   if (!grown) return grown.error().error();
   Status restored = file.restore(sequence_, expected);

@@ -21,6 +21,9 @@ struct RopeParameters {
 
 class RopeFrequencies {
  public:
+  // Positions, and differences of them either way, are below this.
+  static constexpr std::int64_t kEndOfPositions = std::int64_t{1} << 31;
+
   // No heads turned; width() is 0.
   RopeFrequencies() = default;
 
@@ -33,7 +36,7 @@ class RopeFrequencies {
 
   // The cosine and sine of every angle by which keys and queries of two positions differ, the later
   // one minus the earlier; negative differences turn back.
-  // Shapes: cos [width()], sin [width()]. Requires: -2^31 < difference < 2^31.
+  // Shapes: cos [width()], sin [width()]. Requires: |difference| < kEndOfPositions.
   void angles(Tokens difference, float* cos, float* sin) const;
   // The same from position 0.
   void angles(Position position, float* cos, float* sin) const {

@@ -21,29 +21,16 @@ Error invalid(std::int64_t actual, std::int64_t expected) {
           .expected = static_cast<std::uint64_t>(expected)};
 }
 
-// Calls each(delta) once for each position delta of a sequence, that of new keys first.
-template <class Each>
-void for_each_delta(const state::Sequence& sequence, const Each& each) {
-  const auto runs = sequence.position_runs();
-  each(runs.back().delta);
-  for (std::size_t i = 0; i + 1 < runs.size(); ++i) {
-    const auto later = runs.subspan(i + 1);
-    if (std::ranges::find(later, runs[i].delta, &state::PositionRun::delta) == later.end()) {
-      each(runs[i].delta);
-    }
-  }
-}
-
 // Whether a workspace and the angles have room for the deltas of a sequence.
 Status check_deltas(const WorkspaceShape& shape, const BatchSpan& span) {
   std::int64_t n_deltas = 0;
   std::int64_t furthest = 0;  // position for which a key or query is turned
-  for_each_delta(*span.sequence, [&](std::int64_t delta) {
+  state::for_each_delta(span.sequence->position_runs(), [&](std::int64_t delta) {
     n_deltas += 1;
     furthest = std::max(furthest, span.sequence->position().value() - delta);
   });
   if (n_deltas > shape.max_query_variants) return invalid(n_deltas, shape.max_query_variants);
-  constexpr std::int64_t kMostPositions = std::int64_t{1} << 31;  // RopeFrequencies::angles
+  constexpr std::int64_t kMostPositions = kernels::RopeFrequencies::kEndOfPositions;
   if (furthest + count(span.tokens) > kMostPositions) {
     return Error{.code = ErrorCode::kLimitExceeded,
                  .actual = static_cast<std::uint64_t>(furthest + count(span.tokens)),
@@ -162,7 +149,7 @@ void DecoderPass::plan_queries() {
     const std::int64_t n = count(span.tokens);
     std::int64_t row = first;  // of cos and sin
     std::size_t n_variants = 0;
-    for_each_delta(*span.sequence, [&](std::int64_t delta) {
+    state::for_each_delta(span.sequence->position_runs(), [&](std::int64_t delta) {
       const float* q = row == first ? wide_ + first * q_width : turned + (row - max_rows) * q_width;
       variants.push_back({.position_delta = delta, .q = q});
       fill_angles(span.sequence->position() - Tokens(delta), n, row);

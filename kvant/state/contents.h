@@ -2,7 +2,9 @@
 // shares.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kvant/base/units.h"
@@ -29,6 +31,19 @@ struct PositionRun {
 
   friend bool operator==(const PositionRun&, const PositionRun&) = default;
 };
+
+// Calls each(delta) once for each position delta of a sequence, that of new keys first.
+// Requires: runs of Contents.
+template <class Each>
+void for_each_delta(std::span<const PositionRun> runs, const Each& each) {
+  each(runs.back().delta);
+  for (std::size_t i = 0; i + 1 < runs.size(); ++i) {
+    const auto later = runs.subspan(i + 1);
+    if (std::ranges::find(later, runs[i].delta, &PositionRun::delta) == later.end()) {
+      each(runs[i].delta);
+    }
+  }
+}
 
 // Invariants
 //   1. tables[g].end() == position for each group.

@@ -9,7 +9,7 @@
 namespace kvant::state {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // a cache line, and the widest vector load
+constexpr std::int64_t kAlignment = Geometry::kAlignment;
 
 // The end of `bytes` more bytes at the next aligned offset, and that offset; none on overflow.
 struct Span {
@@ -25,10 +25,6 @@ std::optional<Span> append_aligned(std::int64_t begin, std::int64_t bytes) {
   // Room for the padding behind the last component.
   if (!end || *end > std::numeric_limits<std::int64_t>::max() - kAlignment) return std::nullopt;
   return Span{.offset = offset, .end = *end};
-}
-
-Bytes padded(Bytes bytes) {
-  return Bytes((bytes.value() + kAlignment - 1) / kAlignment * kAlignment);
 }
 
 std::int32_t group_of(Geometry& geometry, const ComponentSpec& spec) {

@@ -65,6 +65,8 @@ struct RingShape {
 };
 
 struct Geometry {
+  static constexpr std::int64_t kAlignment = 64;  // a cache line, and the widest vector load
+
   Tokens page_positions{0};
   Tokens max_rollback{0};
   std::vector<Placed> components;        // layer by layer, as declared
@@ -84,6 +86,12 @@ struct Geometry {
     return object_class < groups.size() ? groups[object_class].page_bytes : block_bytes;
   }
 };
+
+// Bytes up to where the next component, page or block may begin. Requires: no overflow.
+constexpr Bytes padded(Bytes bytes) {
+  constexpr std::int64_t kAlignment = Geometry::kAlignment;
+  return Bytes((bytes.value() + kAlignment - 1) / kAlignment * kAlignment);
+}
 
 // Requires: max_rollback of at least 0.
 // Errors: those of Layout::validate; kByteOverflow{layer, kind} when a page or the block cannot be

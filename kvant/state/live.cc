@@ -5,11 +5,6 @@
 namespace kvant::state {
 namespace {
 
-Bytes narrow_bytes(const ComponentSpec& spec, Bytes row_bytes) {
-  if (spec.overlap_width == Elements(0)) return row_bytes;
-  return codec::row_bytes(spec.codec, spec.overlap_width).value_or(row_bytes);
-}
-
 LiveRows rows_of(const ComponentSpec& spec, const BlockAge& age) {
   return live_rows(spec.window, spec.group, age.position, age.depth);
 }
@@ -43,7 +38,7 @@ Status copy_rows(const BlockPair& pair, std::int64_t begin, std::int64_t end) {
 }
 
 Status copy_narrow_rows(const BlockPair& pair, std::int64_t begin, std::int64_t end) {
-  const Bytes bytes = narrow_bytes(pair.from.spec, pair.from.row_bytes);
+  const Bytes bytes = narrow_row_bytes(pair.from);
   for (; begin < end; ++begin) {
     for (std::int64_t head = 0; head < pair.from.spec.n_heads.value(); ++head) {
       const Bytes from =
@@ -81,6 +76,18 @@ LiveRows live_rows(Tokens window, Tokens group, Position position, Tokens depth)
   return rows;
 }
 
+Bytes narrow_row_bytes(const Placed& ring) {
+  if (ring.spec.overlap_width == Elements(0)) return ring.row_bytes;
+  return codec::row_bytes(ring.spec.codec, ring.spec.overlap_width).value_or(ring.row_bytes);
+}
+
+Bytes live_ring_bytes(const Placed& ring, Position position) {
+  const LiveRows rows = live_rows(ring.spec.window, ring.spec.group, position);
+  const Bytes a_head =
+      narrow_row_bytes(ring) * (rows.whole - rows.begin) + ring.row_bytes * (rows.end - rows.whole);
+  return a_head * ring.spec.n_heads.value();
+}
+
 Status copy_live_block(tensor::Device& device, const BlockAge& age, const BlockView& from,
                        const BlockView& to) {
   for (std::size_t i = 0; i < from.geometry->components.size(); ++i) {
@@ -109,7 +116,6 @@ Bytes live_bytes(const Plan& plan, Position position) {
     const Placed& placed = plan.geometry.components[i];
     const ComponentSpec& spec = placed.spec;
     std::int64_t n_rows = position.value();
-    Bytes narrow{0};
     switch (spec.discipline) {
       case Discipline::kAppend:
         n_rows /= spec.ratio;
@@ -117,17 +123,14 @@ Bytes live_bytes(const Plan& plan, Position position) {
       case Discipline::kWindowedAppend:
         n_rows = std::min(n_rows, spec.window.value() - 1);
         break;
-      case Discipline::kRing: {
-        const LiveRows rows = live_rows(spec.window, spec.group, position);
-        n_rows = rows.end - rows.whole;
-        narrow = narrow_bytes(spec, placed.row_bytes) * (rows.whole - rows.begin);
-        break;
-      }
+      case Discipline::kRing:
+        sum += live_ring_bytes(placed, position);
+        continue;
       case Discipline::kRecurrent:
         sum += placed.version_bytes;
         continue;
     }
-    sum += (placed.row_bytes * n_rows + narrow) * spec.n_heads.value();
+    sum += placed.row_bytes * n_rows * spec.n_heads.value();
   }
   return sum;
 }

@@ -28,6 +28,12 @@ struct LiveRows {
 // With depth 0 these are the rows that the next step may read.
 LiveRows live_rows(Tokens window, Tokens group, Position position, Tokens depth = Tokens(0));
 
+// Bytes of a ring's row that are still read when its group is complete: of overlap_width numbers.
+Bytes narrow_row_bytes(const Placed& ring);
+
+// Bytes of all heads of a ring that are live at `position`, with depth 0.
+Bytes live_ring_bytes(const Placed& ring, Position position);
+
 // Where a block's contents stand.
 struct BlockView {
   const Geometry* geometry = nullptr;

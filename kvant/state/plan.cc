@@ -161,10 +161,11 @@ Status count_pool(Plan& plan) {
   const std::int64_t block = geometry.block_bytes.value();
   const auto page_bytes = scaled_sum(request.n_sequences, one_sequence, 0);
   const auto recurrent_bytes = scaled_sum(request.n_sequences, block, block);
-  const auto snapshot_bytes =
-      scaled_sum(request.n_snapshots, scaled_sum(1, block, one_page_each), 0);
+  const auto diverging_bytes = scaled_sum(1, block, one_page_each);
+  const auto snapshot_bytes = scaled_sum(request.n_snapshots, diverging_bytes, 0);
   const auto pool_bytes = scaled_sum(1, snapshot_bytes, scaled_sum(1, page_bytes, recurrent_bytes));
   if (!pool_bytes) return overflow(LayerIndex(-1), ComponentKind::kNone);
+  plan.diverging_bytes = Bytes(*diverging_bytes);
   plan.page_bytes = Bytes(*page_bytes);
   plan.recurrent_bytes = Bytes(*recurrent_bytes);
   plan.snapshot_bytes = Bytes(*snapshot_bytes);

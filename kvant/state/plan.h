@@ -79,6 +79,7 @@ struct Plan {
   // Parts of the pool.
   Bytes page_bytes{0};       // n_sequences, whole pages
   Bytes recurrent_bytes{0};  // n_sequences blocks (rings too) and the block of initial values
+  Bytes diverging_bytes{0};  // that a sequence may copy when it goes on after a snapshot or fork
   Bytes snapshot_bytes{0};   // n_snapshots diverging
   Bytes pool_bytes{0};       // the pool's budget: the sum of the three
   // Address space the pool reserves: each class of objects may use the whole budget.

@@ -9,8 +9,6 @@
 namespace kvant::state {
 namespace {
 
-std::uint64_t unsigned_of(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-
 Error component_missing(LayerIndex layer, ComponentKind kind) {
   return Error{.code = ErrorCode::kComponentMissing,
                .component = kind,
@@ -40,8 +38,8 @@ Result<Sequence> Sequence::create(std::shared_ptr<PagePool> pool, Tokens context
   const Plan& plan = pool->plan();
   if (context > plan.request.context) {
     return Error{.code = ErrorCode::kContextBound,
-                 .actual = unsigned_of(context.value()),
-                 .expected = unsigned_of(plan.request.context.value())};
+                 .actual = context.size(),
+                 .expected = plan.request.context.size()};
   }
   try {
     Sequence sequence;
@@ -111,7 +109,7 @@ Bytes Sequence::table_bytes_for(const Plan& plan) {
   const Geometry& geometry = plan.geometry;
   const std::size_t versions = geometry.has_recurrent ? geometry.max_rollback.size() + 1 : 0;
   const std::size_t lists = geometry.n_classes() * sizeof(std::int64_t) +
-                            unsigned_of(plan.objects_per_step()) * sizeof(PoolRef) +
+                            static_cast<std::size_t>(plan.objects_per_step()) * sizeof(PoolRef) +
                             geometry.rings.size() * sizeof(RingExtents) +
                             versions * sizeof(std::int64_t) +
                             static_cast<std::size_t>(kMaxRuns) * sizeof(PositionRun) +
@@ -194,9 +192,8 @@ Result<std::span<float>> Sequence::recurrent_version(LayerIndex layer, Component
     return component_missing(layer, kind);
   }
   if (done > step_ || done <= step_ - n_versions()) {
-    return Error{.code = ErrorCode::kInvalidArgument,
-                 .actual = unsigned_of(done.value()),
-                 .expected = unsigned_of(step_.value())};
+    return Error{
+        .code = ErrorCode::kInvalidArgument, .actual = done.size(), .expected = step_.size()};
   }
   return version_of(*placed, contents_.age + done.value());
 }

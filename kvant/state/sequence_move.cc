@@ -7,11 +7,6 @@
 #include "kvant/state/sequence.h"
 
 namespace kvant::state {
-namespace {
-
-std::uint64_t unsigned_of(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-
-}  // namespace
 
 // Makes room in the lists for what another sequence remembers.
 Status Sequence::reserve_for(const Contents& contents) {
@@ -29,8 +24,8 @@ Status Sequence::restore(const Snapshot& snapshot) {
   }
   if (snapshot.position() - Position(0) > capacity_) {
     return Error{.code = ErrorCode::kContextBound,
-                 .actual = unsigned_of(snapshot.position().value()),
-                 .expected = unsigned_of(capacity_.value())};
+                 .actual = snapshot.position().index(),
+                 .expected = capacity_.size()};
   }
   KVANT_TRY(reserve_for(snapshot.contents()));
   if (!own) return restore_from_elsewhere(snapshot);
@@ -143,14 +138,14 @@ Result<Sequence> Sequence::fork() const {
 Status Sequence::grow(Tokens context) {
   if (context <= capacity_) {
     return Error{.code = ErrorCode::kMigrationContext,
-                 .actual = unsigned_of(context.value()),
-                 .expected = unsigned_of(capacity_.value())};
+                 .actual = context.size(),
+                 .expected = capacity_.size()};
   }
   const Plan& plan = pool_->plan();
   if (context > plan.request.context) {
     return Error{.code = ErrorCode::kContextBound,
-                 .actual = unsigned_of(context.value()),
-                 .expected = unsigned_of(plan.request.context.value())};
+                 .actual = context.size(),
+                 .expected = plan.request.context.size()};
   }
   for (std::size_t group = 0; group < contents_.tables.size(); ++group) {
     KVANT_TRY(contents_.tables[group].reserve(plan.group_pages_for(group, context)));
@@ -163,8 +158,8 @@ Status Sequence::migrate_from(const Sequence& source) {
   KVANT_TRY(source.check_readable());
   if (capacity_ <= source.capacity_) {
     return Error{.code = ErrorCode::kMigrationContext,
-                 .actual = unsigned_of(capacity_.value()),
-                 .expected = unsigned_of(source.capacity_.value())};
+                 .actual = capacity_.size(),
+                 .expected = source.capacity_.size()};
   }
   if (layout() != source.layout()) {
     return first_difference(ErrorCode::kMigrationPlanMismatch, layout(), source.layout());
@@ -181,8 +176,8 @@ Status Sequence::migrate_from(const Sequence& source, const Snapshot& snapshot) 
   }
   if (snapshot.position() > source.position()) {
     return Error{.code = ErrorCode::kMigrationSnapshotPosition,
-                 .actual = unsigned_of(snapshot.position().value()),
-                 .expected = unsigned_of(source.position().value())};
+                 .actual = snapshot.position().index(),
+                 .expected = source.position().index()};
   }
   return migrate_from(source);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kvant/base/checked.h"
+#include "kvant/kernels/rope_frequencies.h"
 #include "kvant/state/page_copy.h"
 #include "kvant/state/sequence.h"
 #include "kvant/state/shift.h"
@@ -12,8 +13,8 @@
 namespace kvant::state {
 namespace {
 
-// Keys are stored for positions up to here: what angles are exact for.
-constexpr std::int64_t kMaxStored = std::numeric_limits<std::int32_t>::max();
+// Keys are stored for positions up to here: what there are angles for.
+constexpr std::int64_t kMaxStored = kernels::RopeFrequencies::kEndOfPositions - 1;
 
 std::uint64_t unsigned_of(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
@@ -48,22 +49,21 @@ void drop_from(std::vector<PositionRun>& runs, Position keep, Tokens n, Position
 
 }  // namespace
 
+std::string_view shift_refusal(const ComponentSpec& spec) {
+  if (spec.discipline == Discipline::kRing) return "a ring holds rows by their position";
+  if (spec.ratio != 1) return "a row stands for a group of positions";
+  if (spec.bound_to_positions) return "a recurrent component is bound to positions";
+  return {};
+}
+
 std::optional<ShiftObstacle> shift_obstacle(const Layout& layout) {
   for (std::size_t layer = 0; layer < layout.layers.size(); ++layer) {
     for (const ComponentSpec& spec : layout.layers[layer].components) {
-      const bool rows_bound = spec.discipline == Discipline::kRing || spec.ratio != 1;
-      if (rows_bound || spec.bound_to_positions) {
-        return ShiftObstacle{.layer = LayerIndex(static_cast<std::int64_t>(layer)), .spec = spec};
-      }
+      if (shift_refusal(spec).empty()) continue;
+      return ShiftObstacle{.layer = LayerIndex(static_cast<std::int64_t>(layer)), .spec = spec};
     }
   }
   return std::nullopt;
-}
-
-std::string_view reason_of(const ShiftObstacle& obstacle) {
-  if (obstacle.spec.discipline == Discipline::kRing) return "a ring holds rows by their position";
-  if (obstacle.spec.ratio != 1) return "a row stands for a group of positions";
-  return "a recurrent component is bound to positions";
 }
 
 Status Sequence::check_shift_range(const ShiftRequest& request) const {
@@ -78,7 +78,7 @@ Status Sequence::check_shift_range(const ShiftRequest& request) const {
   if (!end || *end > position().value()) {
     return Error{.code = ErrorCode::kShiftRange,
                  .actual = end ? unsigned_of(*end) : std::numeric_limits<std::uint64_t>::max(),
-                 .expected = unsigned_of(position().value())};
+                 .expected = position().index()};
   }
   if (pool_->plan().request.shifts == Shifts::kNone) {
     return Error{.code = ErrorCode::kShiftNotPlanned};

@@ -7,11 +7,6 @@
 #include "kvant/state/sequence.h"
 
 namespace kvant::state {
-namespace {
-
-std::uint64_t unsigned_of(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-
-}  // namespace
 
 Status Sequence::prepare(Tokens n) {
   if (poisoned_) return Error{.code = ErrorCode::kPoisoned};
@@ -20,13 +15,13 @@ Status Sequence::prepare(Tokens n) {
   const Tokens room = capacity_ - (position() - Position(0));
   if (room == Tokens(0)) {
     return Error{.code = ErrorCode::kContextExhausted,
-                 .actual = unsigned_of(position().value()),
-                 .expected = unsigned_of(capacity_.value())};
+                 .actual = position().index(),
+                 .expected = capacity_.size()};
   }
   if (n > room) {
     return Error{.code = ErrorCode::kContextBound,
-                 .actual = unsigned_of(position().value()) + unsigned_of(n.value()),
-                 .expected = unsigned_of(capacity_.value())};
+                 .actual = position().index() + n.size(),
+                 .expected = capacity_.size()};
   }
   KVANT_TRY(count_needs(n));
   Status status = pool_->take(needs_, taken_);
@@ -57,7 +52,8 @@ Status Sequence::count_needs(Tokens n) {
   try {
     taken_.resize(static_cast<std::size_t>(sum));
   } catch (const std::bad_alloc&) {
-    return Error{.code = ErrorCode::kOutOfMemory, .actual = unsigned_of(sum) * sizeof(PoolRef)};
+    return Error{.code = ErrorCode::kOutOfMemory,
+                 .actual = static_cast<std::uint64_t>(sum) * sizeof(PoolRef)};
   }
   return ok();
 }
@@ -123,13 +119,11 @@ Status Sequence::commit(Position start, Tokens n) noexcept {
   if (n.value() < 1) return Error{.code = ErrorCode::kEmptyPrefill};
   if (start != position()) {
     return Error{.code = ErrorCode::kStepOutOfOrder,
-                 .actual = unsigned_of(start.value()),
-                 .expected = unsigned_of(position().value())};
+                 .actual = start.index(),
+                 .expected = position().index()};
   }
   if (n != step_) {
-    return Error{.code = ErrorCode::kStepNotPrepared,
-                 .actual = unsigned_of(n.value()),
-                 .expected = unsigned_of(step_.value())};
+    return Error{.code = ErrorCode::kStepNotPrepared, .actual = n.size(), .expected = step_.size()};
   }
   const auto n_kept = static_cast<std::int64_t>(contents_.versions.size());
   for (std::int64_t back = 0; back < std::min(n.value(), n_kept); ++back) {
@@ -176,9 +170,8 @@ bool Sequence::can_roll_back(Tokens n) const {
 Status Sequence::rollback(Tokens n) noexcept {
   KVANT_TRY(check_readable());
   if (!can_roll_back(n)) {
-    return Error{.code = ErrorCode::kRollbackBound,
-                 .actual = unsigned_of(n.value()),
-                 .expected = unsigned_of(rollback_depth().value())};
+    return Error{
+        .code = ErrorCode::kRollbackBound, .actual = n.size(), .expected = rollback_depth().size()};
   }
   for (PageTable& table : contents_.tables) table.retreat(n);
   contents_.position = Position(position().value() - n.value());

@@ -15,11 +15,12 @@ struct ShiftObstacle {
   ComponentSpec spec;
 };
 
-// The first component that keeps a layout from shifting: a ring, rows that stand for several
-// positions, or a recurrent component declared as bound to positions. None: it can shift.
-std::optional<ShiftObstacle> shift_obstacle(const Layout& layout);
+// Why a component keeps a layout from shifting: "a ring holds rows by their position", and the like
+// for rows that stand for several positions and recurrent components that are bound to positions.
+// Empty: it does not.
+std::string_view shift_refusal(const ComponentSpec& spec);
 
-// "a ring holds rows by their position"
-std::string_view reason_of(const ShiftObstacle& obstacle);
+// The first component that keeps a layout from shifting. None: it can shift.
+std::optional<ShiftObstacle> shift_obstacle(const Layout& layout);
 
 }  // namespace kvant::state

@@ -200,7 +200,7 @@ TEST(Shift, MemoryThatIsBoundToPositionsIsRefusedByLayerAndKind) {
     EXPECT_EQ(error.code, ErrorCode::kShiftRefused);
     EXPECT_EQ(error.layer, 1);
     EXPECT_EQ(error.component, spec.kind);
-    EXPECT_FALSE(reason_of(*shift_obstacle(layout)).empty());
+    EXPECT_FALSE(shift_refusal(shift_obstacle(layout)->spec).empty());
   }
   EXPECT_FALSE(shift_obstacle(lfm2_like()));
   EXPECT_FALSE(shift_obstacle(mamba2_layout(

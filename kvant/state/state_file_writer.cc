@@ -160,15 +160,15 @@ Status StateFileWriter::lay_out() {
   groups_.resize(filed_.groups.size());
   for (std::size_t group = 0; group < groups_.size(); ++group) place_pages(group);
   if (filed_.block_bytes > Bytes(0)) {
-    add_section({.kind = SectionKind::kBlock,
-                 .bytes = block_section_bytes({.filed = &filed_,
-                                               .position = header_.position,
-                                               .age = header_.age,
-                                               .form = header_.form})});
+    header_.sections.push_back({.kind = SectionKind::kBlock,
+                                .bytes = block_section_bytes({.filed = &filed_,
+                                                              .position = header_.position,
+                                                              .age = header_.age,
+                                                              .form = header_.form})});
   }
   for (const SectionKind kind : {SectionKind::kTokens, SectionKind::kLogits}) {
     const auto bytes = static_cast<std::int64_t>(bytes_of(options_, kind).size());
-    if (bytes > 0) add_section({.kind = kind, .bytes = Bytes(bytes)});
+    if (bytes > 0) header_.sections.push_back({.kind = kind, .bytes = Bytes(bytes)});
   }
   const auto front = KVANT_TRY(encode_front(header_, Bytes(0)));
   first_section_ = Bytes(static_cast<std::int64_t>(front.size()));
@@ -179,8 +179,6 @@ Status StateFileWriter::lay_out() {
   }
   return ok();
 }
-
-void StateFileWriter::add_section(FileSection section) { header_.sections.push_back(section); }
 
 // Finds where the rows of a group lie, and adds a section for each page.
 void StateFileWriter::place_pages(std::size_t group) {
@@ -197,11 +195,12 @@ void StateFileWriter::place_pages(std::size_t group) {
       pages[i] = table.pages()[static_cast<std::size_t>(skipped) + i].data();
     }
     RowPiece whole;
-    add_section({.kind = SectionKind::kPage,
-                 .group = static_cast<std::uint32_t>(group),
-                 .page = i,
-                 .bytes = page_section_bytes(filed_.groups[group], filed_, rows.pieces_of(i, whole),
-                                             header_.form)});
+    header_.sections.push_back(
+        {.kind = SectionKind::kPage,
+         .group = static_cast<std::uint32_t>(group),
+         .page = i,
+         .bytes = page_section_bytes(filed_.groups[group], filed_, rows.pieces_of(i, whole),
+                                     header_.form)});
   }
 }
 

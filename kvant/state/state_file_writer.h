@@ -66,7 +66,6 @@ class StateFileWriter {
   Status lay_out();
   void place_pages(std::size_t group);
   void place_cut_pages(std::size_t group);
-  void add_section(FileSection section);
   Status write_sections(Output& output);
   Status write_section(const FileSection& section, Output& output);
 

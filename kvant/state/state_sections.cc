@@ -71,14 +71,6 @@ Status visit_member(const Placed& placed, std::int64_t page_positions,
   return ok();
 }
 
-// Bytes of a ring's row that are still read when its group is complete.
-std::int64_t narrow_bytes(const Placed& placed) {
-  if (placed.spec.overlap_width == Elements(0)) return placed.row_bytes.value();
-  return codec::row_bytes(placed.spec.codec, placed.spec.overlap_width)
-      .value_or(placed.row_bytes)
-      .value();
-}
-
 struct Ring {
   const Placed& placed;  // in memory
   LiveRows rows;
@@ -98,7 +90,7 @@ struct Ring {
 Ring ring_of(const Placed& placed, Position position) {
   return {.placed = placed,
           .rows = live_rows(placed.spec.window, placed.spec.group, position),
-          .narrow = narrow_bytes(placed)};
+          .narrow = narrow_row_bytes(placed).value()};
 }
 
 Status visit_live_ring(const Ring& ring, Joined& out) {
@@ -220,14 +212,9 @@ Bytes block_section_bytes(const FiledBlock& block) {
   Bytes sum{0};
   for (const Placed& placed : block.filed->components) {
     if (placed.group >= 0) continue;
-    if (placed.spec.discipline == Discipline::kRecurrent) {
-      sum += placed.version_bytes;
-      continue;
-    }
-    const Ring ring = ring_of(placed, block.position);
-    const std::int64_t a_head = ring.narrow * (ring.rows.whole - ring.rows.begin) +
-                                placed.row_bytes.value() * (ring.rows.end - ring.rows.whole);
-    sum += Bytes(a_head * placed.spec.n_heads.value());
+    sum += placed.spec.discipline == Discipline::kRecurrent
+               ? placed.version_bytes
+               : live_ring_bytes(placed, block.position);
   }
   return sum;
 }

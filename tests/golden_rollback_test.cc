@@ -9,6 +9,7 @@
 #include "kvant/engine/runner.h"
 #include "kvant/model/loader.h"
 #include "kvant/state/plan.h"
+#include "tests/support/tiny_model.h"
 
 namespace kvant::engine {
 namespace {
@@ -26,7 +27,7 @@ class Runs {
  public:
   Runs(int n_threads, codec::Kind kind)
       : kind_(kind),
-        model_(model::load_model(std::string(KVANT_SOURCE_DIR) + "/tests/golden/lfm2").value()),
+        model_(test::tiny_model()),
         runner_(Runner::create(model_->network, create_machine(n_threads).value(),
                                {.max_rows = Rows(200), .n_threads = n_threads})
                     .value()) {}

@@ -1,4 +1,5 @@
 #include "kvant/base/file.h"
+#include "tests/support/folder_test.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,26 +9,14 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <utility>
 
 namespace kvant {
 namespace {
 
-// A folder of its own for each test, removed afterwards.
-class FileTest : public ::testing::Test {
+class FileTest : public test::FolderTest {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "kvant_file_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
-
   std::string write(const std::string& name, const std::string& bytes) const {
     const std::string path = path_of(name);
     std::FILE* file = std::fopen(path.c_str(), "wb");
@@ -36,8 +25,6 @@ class FileTest : public ::testing::Test {
     std::fclose(file);
     return path;
   }
-
-  std::string folder_;
 };
 
 using ReadFile = FileTest;

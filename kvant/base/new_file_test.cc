@@ -7,10 +7,10 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 
 #include "kvant/base/file.h"
+#include "tests/support/folder_test.h"
 
 namespace kvant {
 namespace {
@@ -19,25 +19,14 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// A folder of its own for each test, removed afterwards.
-class NewFileTest : public ::testing::Test {
+class NewFileTest : public test::FolderTest {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "kvant_new_file_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
   std::ptrdiff_t n_files() const {
     return std::distance(std::filesystem::directory_iterator(folder_), {});
   }
   static std::string text_of(const std::string& path) {
     return read_text_file(path, Bytes(1 << 20)).value();
   }
-
-  std::string folder_;
 };
 
 TEST_F(NewFileTest, AppearsWholeWhenItIsCommitted) {

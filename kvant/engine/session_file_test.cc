@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -13,21 +12,18 @@
 #include "kvant/engine/session.h"
 #include "kvant/model/state_fingerprint.h"
 #include "kvant/state/state_file_writer.h"
+#include "tests/support/folder_test.h"
+#include "tests/support/tiny_model.h"
 
 namespace kvant::engine {
 namespace {
 
-const std::string kModelDir = std::string(KVANT_SOURCE_DIR) + "/tests/golden/lfm2";
-
-class SessionFile : public testing::Test {
+class SessionFile : public test::FolderTest {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "kvant_session_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = folder_ + "/state";
+    FolderTest::SetUp();
+    path_ = path_of("state");
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   struct Shape {
     std::int64_t context = 300;
@@ -35,7 +31,7 @@ class SessionFile : public testing::Test {
     codec::Kind rows = codec::Kind::kF16;
     std::int64_t chunk = 64;
     std::optional<Tokens> start = {};
-    std::string model = kModelDir;
+    std::string model = test::kTinyModelDir;
   };
 
   static std::unique_ptr<Session> make(const Shape& shape) {
@@ -51,7 +47,7 @@ class SessionFile : public testing::Test {
   }
 
   static std::vector<TokenId> prompt(std::size_t n) {
-    std::vector<TokenId> tokens = read_golden(kModelDir)->tokens;
+    std::vector<TokenId> tokens = read_golden(test::kTinyModelDir)->tokens;
     tokens.resize(n);
     return tokens;
   }
@@ -92,7 +88,6 @@ class SessionFile : public testing::Test {
                static_cast<std::streamsize>(bytes.size()));
   }
 
-  std::string folder_;
   std::string path_;
 };
 
@@ -220,12 +215,13 @@ TEST_F(SessionFile, OfSomethingElseIsRefusedAndChangesNothing) {
   auto small = make({.context = 99});
   EXPECT_EQ(code_of_loading(*small), ErrorCode::kContextBound);
   EXPECT_EQ(session->load(folder_ + "/none").error().code(), ErrorCode::kFileOpenFailed);
-  EXPECT_EQ(session->load(kModelDir + "/config.json").error().code(), ErrorCode::kBadFormat);
+  EXPECT_EQ(session->load(test::kTinyModelDir + "/config.json").error().code(),
+            ErrorCode::kBadFormat);
   EXPECT_EQ(session->position(), Position(20));
 
   // The same shape with one other weight.
   const std::string other_dir = folder_ + "/model";
-  std::filesystem::copy(kModelDir, other_dir);
+  std::filesystem::copy(test::kTinyModelDir, other_dir);
   {
     std::fstream file(other_dir + "/model.safetensors",
                       std::ios::in | std::ios::out | std::ios::binary);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kvant/engine/session.h"
+#include "tests/support/tiny_model.h"
 
 namespace kvant::engine {
 namespace {
@@ -56,8 +57,7 @@ class SessionGrowth : public testing::Test {
   }
 
   LimitedDevice device_;
-  std::shared_ptr<const model::LoadedModel> model_ =
-      model::load_model(std::string(KVANT_SOURCE_DIR) + "/tests/golden/lfm2").value();
+  std::shared_ptr<const model::LoadedModel> model_ = test::tiny_model();
   const std::vector<TokenId> prompt_ = std::vector<TokenId>(100, 5);
 };
 

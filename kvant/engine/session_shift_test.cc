@@ -12,17 +12,13 @@
 #include "kvant/kernels/dispatch.h"
 #include "kvant/kernels/rope_frequencies.h"
 #include "kvant/state/turn_keys.h"
+#include "tests/support/tiny_model.h"
 
 namespace kvant::engine {
 namespace {
 
-const std::string kModelDir = std::string(KVANT_SOURCE_DIR) + "/tests/golden/lfm2";
-
-std::shared_ptr<const model::LoadedModel> tiny_model() {
-  auto model = model::load_model(kModelDir);
-  EXPECT_TRUE(model) << describe(model.error());
-  return *model;
-}
+using test::kTinyModelDir;
+using test::tiny_model;
 
 struct Shape {
   std::int64_t context = 64;
@@ -54,7 +50,7 @@ std::unique_ptr<Session> make(const Shape& shape) {
 }
 
 std::vector<TokenId> prompt(std::int64_t n) {
-  const std::vector<TokenId> tokens = read_golden(kModelDir)->tokens;
+  const std::vector<TokenId> tokens = read_golden(kTinyModelDir)->tokens;
   std::vector<TokenId> out;
   while (static_cast<std::int64_t>(out.size()) < n)
     out.push_back(tokens[out.size() % tokens.size()]);

@@ -8,17 +8,13 @@
 #include <vector>
 
 #include "kvant/engine/golden.h"
+#include "tests/support/tiny_model.h"
 
 namespace kvant::engine {
 namespace {
 
-const std::string kModelDir = std::string(KVANT_SOURCE_DIR) + "/tests/golden/lfm2";
-
-std::shared_ptr<const model::LoadedModel> tiny_model() {
-  auto model = model::load_model(kModelDir);
-  EXPECT_TRUE(model) << describe(model.error());
-  return *model;
-}
+using test::kTinyModelDir;
+using test::tiny_model;
 
 Machine machine(int n_threads = 1) { return *create_machine(n_threads); }
 
@@ -34,7 +30,7 @@ std::unique_ptr<Session> make(std::int64_t context, std::int64_t chunk = 64,
   return std::move(*session);
 }
 
-Golden golden() { return *read_golden(kModelDir); }
+Golden golden() { return *read_golden(kTinyModelDir); }
 
 std::vector<float> logits_of(const Session& session) {
   return {session.last_logits().begin(), session.last_logits().end()};

@@ -11,6 +11,7 @@
 
 #include "kvant/kernels/numerics_cases.h"
 #include "kvant/kernels/rope_frequencies.h"
+#include "tests/support/target_test.h"
 
 namespace kvant::kernels {
 namespace {
@@ -39,13 +40,7 @@ class Machine {
   std::vector<float> scratch_;
 };
 
-class Ops : public ::testing::TestWithParam<Target> {
- protected:
-  void SetUp() override {
-    if (!is_available(GetParam())) GTEST_SKIP() << "this processor cannot run the target";
-  }
-  const KernelTable& table() const { return table_of(GetParam()); }
-};
+class Ops : public test::TargetTest {};
 
 constexpr std::int64_t kWidth = 75;
 

@@ -10,6 +10,7 @@
 #include "kvant/base/prng.h"
 #include "kvant/kernels/dispatch.h"
 #include "kvant/kernels/rope_frequencies.h"
+#include "tests/support/target_test.h"
 
 namespace kvant::kernels {
 namespace {
@@ -126,13 +127,7 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
   return largest;
 }
 
-class RotateRows : public ::testing::TestWithParam<Target> {
- protected:
-  void SetUp() override {
-    if (!is_available(GetParam())) GTEST_SKIP() << "this processor cannot run the target";
-  }
-  const KernelTable& table() const { return table_of(GetParam()); }
-};
+class RotateRows : public test::TargetTest {};
 
 TEST_P(RotateRows, TurnsEveryHeadDimByTheDefinition) {
   for (const std::int64_t head_dim : {2, 6, 30, 64, 126, 128, 130, 258, 1030}) {

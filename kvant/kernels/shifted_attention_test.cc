@@ -13,6 +13,7 @@
 #include "kvant/kernels/ops.h"
 #include "kvant/kernels/rope_frequencies.h"
 #include "kvant/kernels/rotate_rows.h"
+#include "tests/support/target_test.h"
 
 namespace kvant::kernels {
 namespace {
@@ -270,13 +271,7 @@ std::vector<ShiftedCase> shifted_cases() {
   return out;
 }
 
-class ShiftedAttention : public ::testing::TestWithParam<Target> {
- protected:
-  void SetUp() override {
-    if (!is_available(GetParam())) GTEST_SKIP() << "this processor cannot run the target";
-  }
-  const KernelTable& table() const { return table_of(GetParam()); }
-};
+class ShiftedAttention : public test::TargetTest {};
 
 TEST_P(ShiftedAttention, IsASoftmaxOverDifferencesOfThePositionsWhereRowsStand) {
   for (const ShiftedCase& c : shifted_cases()) {

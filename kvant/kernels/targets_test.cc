@@ -6,6 +6,7 @@
 
 #include "kvant/kernels/dispatch.h"
 #include "kvant/kernels/numerics_cases.h"
+#include "tests/support/target_test.h"
 
 namespace kvant::kernels {
 namespace {
@@ -27,12 +28,8 @@ template <class T>
   return ::testing::AssertionSuccess();
 }
 
-class TargetBits : public ::testing::TestWithParam<Target> {
+class TargetBits : public test::TargetTest {
  protected:
-  void SetUp() override {
-    if (!is_available(GetParam())) GTEST_SKIP() << "this processor cannot run the target";
-  }
-  const KernelTable& table() const { return table_of(GetParam()); }
   const KernelTable& ref() const { return table_of(Target::kRef); }
 
   template <class Case>

@@ -2,16 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 
+#include "tests/support/folder_test.h"
+#include "tests/support/tiny_model.h"
+
 namespace kvant::model {
 namespace {
 
-const std::string kModelDir = std::string(KVANT_SOURCE_DIR) + "/tests/golden/lfm2";
+using test::kTinyModelDir;
+
+class StateFingerprint : public test::FolderTest {};
 
 state::Layout f32_layout(const LoadedModel& model) {
   return state_layout(model.config, codec::Kind::kF32, codec::Kind::kF32).value();
@@ -23,20 +27,20 @@ std::string fingerprint_of(const LoadedModel& model) {
 
 // Computed from the files by a Python script that knows the documented fields: struct and hashlib,
 // xxhsum for the tensors.
-TEST(StateFingerprint, IsThatOfItsDocumentedFields) {
-  const auto model = load_model(kModelDir).value();
+TEST_F(StateFingerprint, IsThatOfItsDocumentedFields) {
+  const auto model = load_model(kTinyModelDir).value();
   EXPECT_EQ(fingerprint_of(*model),
             "ba38477dc3cc44302556ed032cd06c57adb385420e9f417d8b8da9b8651e1f01");
 }
 
-TEST(StateFingerprint, DoesNotDependOnHowWeightsAreRead) {
-  const auto mapped = load_model(kModelDir, FileAccess::kMap).value();
-  const auto copied = load_model(kModelDir, FileAccess::kRead).value();
+TEST_F(StateFingerprint, DoesNotDependOnHowWeightsAreRead) {
+  const auto mapped = load_model(kTinyModelDir, FileAccess::kMap).value();
+  const auto copied = load_model(kTinyModelDir, FileAccess::kRead).value();
   EXPECT_EQ(fingerprint_of(*mapped), fingerprint_of(*copied));
 }
 
-TEST(StateFingerprint, KnowsTheConfigurationTheWeightsAndTheLayout) {
-  const auto model = load_model(kModelDir).value();
+TEST_F(StateFingerprint, KnowsTheConfigurationTheWeightsAndTheLayout) {
+  const auto model = load_model(kTinyModelDir).value();
   std::set<std::string> seen = {fingerprint_of(*model)};
   const auto expect_new = [&](const char* what, const std::string& fingerprint) {
     EXPECT_TRUE(seen.insert(fingerprint).second) << what;
@@ -70,19 +74,16 @@ TEST(StateFingerprint, KnowsTheConfigurationTheWeightsAndTheLayout) {
   EXPECT_FALSE(seen.insert(fingerprint_of(longer)).second);
 }
 
-TEST(StateFingerprint, KnowsEveryByteOfTheWeights) {
-  std::string folder = ::testing::TempDir() + "kvant_fingerprint_XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  std::filesystem::copy(kModelDir, folder);
-  const std::string path = folder + "/model.safetensors";
+TEST_F(StateFingerprint, KnowsEveryByteOfTheWeights) {
+  std::filesystem::copy(kTinyModelDir, folder_);
+  const std::string path = path_of("model.safetensors");
   {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(-1, std::ios::end);
     file.put('\x3C');
   }
-  const auto after = load_model(folder).value();
-  EXPECT_NE(fingerprint_of(*after), fingerprint_of(*load_model(kModelDir).value()));
-  std::filesystem::remove_all(folder);
+  const auto after = load_model(folder_).value();
+  EXPECT_NE(fingerprint_of(*after), fingerprint_of(*load_model(kTinyModelDir).value()));
 }
 
 }  // namespace
